@@ -1,0 +1,1 @@
+"""Dockerfiles by language family and the base-image builder. Empty until the docker sandbox lands."""

@@ -1,0 +1,34 @@
+"""Frozen values, validated at construction. They know nothing of disks, sandboxes or networks."""
+
+from taskforge.model.base import Value, digest_of
+from taskforge.model.environment import Recipe
+from taskforge.model.feature import Candidate, Span, Symbol
+from taskforge.model.source import Provenance, Source
+from taskforge.model.task import Metrics, TaskCard, TaskTests
+from taskforge.model.tests import Outcome, TestMap, TestRecord
+from taskforge.model.tree import Changes, Entry, Tree
+from taskforge.model.verdict import Policy, TestVerdict, Verdict, VerdictOutcome
+
+__all__ = [
+    "Candidate",
+    "Changes",
+    "Entry",
+    "Metrics",
+    "Outcome",
+    "Policy",
+    "Provenance",
+    "Recipe",
+    "Source",
+    "Span",
+    "Symbol",
+    "TaskCard",
+    "TaskTests",
+    "TestMap",
+    "TestRecord",
+    "TestVerdict",
+    "Tree",
+    "Value",
+    "Verdict",
+    "VerdictOutcome",
+    "digest_of",
+]
