@@ -1,0 +1,68 @@
+"""Length-prefixed frames over file descriptors: a JSON header and a blob of bytes.
+
+Layout: 4 bytes header length, 8 bytes blob length (big-endian), header (ASCII JSON), blob.
+"""
+
+import json
+import os
+import struct
+
+_PREFIX = struct.Struct(">IQ")
+MAX_HEADER = 256 * 1024 * 1024
+
+
+class Closed(Exception):
+    """The other side has gone."""
+
+
+def read_exactly(fd, count):
+    # type: (int, int) -> bytes
+    parts = []
+    while count:
+        block = os.read(fd, min(count, 1 << 20))
+        if not block:
+            raise Closed("end of stream")
+        parts.append(block)
+        count -= len(block)
+    return b"".join(parts)
+
+
+def read(fd):
+    # type: (int) -> tuple
+    header_length, blob_length = _PREFIX.unpack(read_exactly(fd, _PREFIX.size))
+    if header_length > MAX_HEADER:
+        raise Closed("oversized header")
+    header = json.loads(read_exactly(fd, header_length).decode("ascii"))
+    return header, read_exactly(fd, blob_length)
+
+
+def write(fd, header, blob=b""):
+    # type: (int, dict, bytes) -> None
+    raw = json.dumps(header, ensure_ascii=True).encode("ascii")
+    view = memoryview(_PREFIX.pack(len(raw), len(blob)) + raw + blob)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+class Buffer:
+    """Frames out of a non-blocking descriptor: feed what was read, take what is whole."""
+
+    def __init__(self):
+        # type: () -> None
+        self.data = bytearray()
+
+    def feed(self, block):
+        # type: (bytes) -> list
+        self.data += block
+        found = []
+        while len(self.data) >= _PREFIX.size:
+            header_length, blob_length = _PREFIX.unpack(bytes(self.data[: _PREFIX.size]))
+            if header_length > MAX_HEADER or blob_length > MAX_HEADER:
+                raise ValueError("oversized frame")
+            end = _PREFIX.size + header_length + blob_length
+            if len(self.data) < end:
+                break
+            header = json.loads(bytes(self.data[_PREFIX.size : _PREFIX.size + header_length]).decode("ascii"))
+            found.append((header, bytes(self.data[_PREFIX.size + header_length : end])))
+            del self.data[:end]
+        return found

@@ -1,0 +1,89 @@
+"""The warm interpreter. It imports pytest, waits, and forks one worker for each command of the supervisor.
+
+It never imports anything of the workspace, so that all it holds was read before submitted code existed there.
+Descriptors: 3 commands in, 4 answers out, 5 events of workers. 0 is /dev/null, 1 and 2 a pipe to the supervisor.
+"""
+
+import os
+import resource
+import signal
+import sys
+
+from . import frames, processes
+
+COMMANDS, ANSWERS, EVENTS = 3, 4, 5
+
+
+def warm():
+    # type: () -> list
+    import importlib
+
+    import pytest
+
+    del pytest
+    from _pytest.config import default_plugins
+
+    for name in default_plugins:
+        importlib.import_module("_pytest." + name)
+    for name in ("json", "tempfile", "unittest", "traceback", "inspect", "random", "doctest", "asyncio"):
+        importlib.import_module(name)
+    return sorted(
+        name for name, module in sys.modules.items() if str(getattr(module, "__file__", "")).startswith("/workspace/")
+    )
+
+
+def main():
+    # type: () -> None
+    processes.set_dumpable(0)
+    for fd in (COMMANDS, ANSWERS, EVENTS):
+        os.set_inheritable(fd, False)
+    sys.path[:] = [entry for entry in sys.path if entry]
+    strangers = warm()
+    frames.write(ANSWERS, {"event": "warm", "strangers": strangers})
+    while True:
+        try:
+            job, _blob = frames.read(COMMANDS)
+        except frames.Closed:
+            return
+        child = os.fork()
+        if child == 0:
+            work(job)
+        _pid, status = os.waitpid(child, 0)
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        frames.write(ANSWERS, {"event": "exit", "status": status, "cpu": used.ru_utime + used.ru_stime})
+
+
+def work(job):
+    # type: (dict) -> None
+    """Become the tests' process. Never returns."""
+    status = 70
+    try:
+        os.close(COMMANDS)
+        os.close(ANSWERS)
+        os.setsid()
+        # The child is ordinary again: tests may look at their own /proc/self.
+        processes.set_dumpable(1)
+        for which, amount in (
+            (resource.RLIMIT_CORE, 0),
+            (resource.RLIMIT_FSIZE, job["disk"]),
+            (resource.RLIMIT_NPROC, job["pids"]),
+            (resource.RLIMIT_NOFILE, 4096),
+        ):
+            hard = resource.getrlimit(which)[1]
+            amount = amount if hard == resource.RLIM_INFINITY else min(amount, hard)
+            resource.setrlimit(which, (amount, amount))
+        # A write past RLIMIT_FSIZE shall be an error in the test, not the end of the process.
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        with open("/proc/self/oom_score_adj", "w") as stream:
+            stream.write("900")
+        from . import plugin
+
+        status = plugin.run(job, EVENTS)
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)

@@ -1,0 +1,390 @@
+"""The host's end of the supervisor protocol, the same for every backend.
+
+A backend starts a supervisor and hands over the two pipes to it, and a way to end it. This class speaks the frames.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import select
+import struct
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib.resources import files
+from types import TracebackType
+from typing import Any, Self, cast
+
+from taskforge.errors import SandboxFault
+from taskforge.model import Changes, Entry, Outcome, Tree
+from taskforge.sandbox import WORKSPACE, Ended, ExecResult, PytestJob, RunResult, SandboxSpec, TestReport
+
+__all__ = ["BOOTSTRAP", "WireSandbox", "sources", "variables_of"]
+
+_PREFIX = struct.Struct(">IQ")
+_MAX_HEADER = 256 * 1024 * 1024
+#: Seconds beyond a job's own limit before a silent supervisor counts as lost.
+GRACE = 20.0
+
+#: Given to ``python -I -S -c``: reads the runner's sources, the first frame, and becomes the supervisor.
+BOOTSTRAP = (
+    "import json, os\n"
+    "def take(n):\n"
+    "    b = b''\n"
+    "    while len(b) < n:\n"
+    "        c = os.read(0, n - len(b))\n"
+    "        if not c: os._exit(0)\n"
+    "        b += c\n"
+    "    return b\n"
+    "b = take(int.from_bytes(take(8), 'big'))\n"
+    "s = json.loads(b)\n"
+    "exec(compile(s['bootstrap'], 'bootstrap', 'exec'), {'SOURCES': s, 'MAIN': 'supervisor', 'BLOB': b})\n"
+)
+
+
+@functools.cache
+def sources() -> bytes:
+    """The runner's modules as one JSON object, name -> source."""
+    folder = files("taskforge.runner")
+    found = {
+        item.name.removesuffix(".py"): item.read_text(encoding="utf-8")
+        for item in folder.iterdir()
+        if item.name.endswith(".py") and item.name != "__init__.py"
+    }
+    return json.dumps(found, sort_keys=True).encode("ascii")
+
+
+def variables_of(spec: SandboxSpec) -> dict[str, str]:
+    """The whole environment of processes inside: fixed, so that no test depends on who grades."""
+    return {
+        "PATH": "/env/bin:/usr/local/bin:/usr/bin:/bin",
+        "HOME": "/tmp/home",  # noqa: S108 - a path inside the sandbox
+        "TMPDIR": "/tmp",  # noqa: S108
+        "LANG": "C.UTF-8",
+        "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",
+        "USER": "solver",
+        "PYTHONHASHSEED": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "VIRTUAL_ENV": "/env",
+        **spec.environment.variables,
+    }
+
+
+class WireSandbox:
+    """A sandbox behind two pipes. ``stop`` ends the supervisor and all below it; ``ended_by_memory`` asks whoever holds
+    the memory limit (a cgroup) whether it killed something."""
+
+    def __init__(
+        self,
+        *,
+        backend: str,
+        spec: SandboxSpec,
+        to: int,
+        back: int,
+        stop: Callable[[], str],
+        poll_memory: bool,
+        ended_by_memory: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.backend = backend
+        self.spec = spec
+        self._to, self._back = to, back
+        self._stop = stop
+        self._memory = ended_by_memory
+        self._closed = False
+        self._warm = False
+        self._lost = ""
+        os.set_blocking(to, False)
+        limits = spec.limits
+        blob = sources()
+        self._write(len(blob).to_bytes(8, "big") + blob, time.monotonic() + GRACE)
+        mib = 1024 * 1024
+        self._send(
+            {
+                "variables": variables_of(spec),
+                "poll_memory": poll_memory,
+                "limits": {
+                    "memory": limits.memory_mb * mib,
+                    "disk": limits.disk_mb * mib,
+                    "pids": limits.pids,
+                    "output": limits.output_kb * 1024,
+                },
+            }
+        )
+        self._expect("ready", GRACE)
+
+    # -- frames ---------------------------------------------------------------------------------------------------
+
+    def _write(self, data: bytes, deadline: float) -> None:
+        view = memoryview(data)
+        while view:
+            _r, writable, _x = select.select([], [self._to], [], max(0.0, deadline - time.monotonic()))
+            if not writable:
+                raise self._gone("did not take its input in time")
+            try:
+                view = view[os.write(self._to, view) :]
+            except (BrokenPipeError, OSError) as error:
+                raise self._gone(f"closed its input ({error})") from None
+
+    def _send(self, header: Mapping[str, Any], blob: bytes = b"") -> None:
+        if self._closed:
+            raise SandboxFault("the sandbox has been closed", kind="sandbox_closed")
+        raw = json.dumps(header, ensure_ascii=True).encode("ascii")
+        self._write(_PREFIX.pack(len(raw), len(blob)) + raw + blob, time.monotonic() + 120)
+
+    def _exactly(self, count: int, deadline: float) -> bytes:
+        parts: list[bytes] = []
+        while count:
+            readable, _w, _x = select.select([self._back], [], [], max(0.0, deadline - time.monotonic()))
+            if not readable:
+                raise self._gone("did not answer in time")
+            block = os.read(self._back, min(count, 1 << 20))
+            if not block:
+                raise self._gone("went away")
+            parts.append(block)
+            count -= len(block)
+        return b"".join(parts)
+
+    def _frame(self, deadline: float) -> tuple[dict[str, Any], bytes]:
+        header_length, blob_length = _PREFIX.unpack(self._exactly(_PREFIX.size, deadline))
+        if header_length > _MAX_HEADER:
+            raise self._gone("sent a frame without sense")
+        header = json.loads(self._exactly(header_length, deadline))
+        return header, self._exactly(blob_length, deadline)
+
+    def _expect(self, event: str, timeout: float) -> tuple[dict[str, Any], bytes]:
+        header, blob = self._frame(time.monotonic() + timeout)
+        if header["event"] == event:
+            return header, blob
+        if header["event"] == "refused":
+            full = header.get("errno") == 28
+            raise SandboxFault(
+                f"the sandbox refused: {header['reason']}",
+                kind="sandbox_disk" if full else "sandbox_refused",
+                hint="raise TASKFORGE_DISK_MB" if full else "",
+                retryable=not full,
+            )
+        raise self._gone(f"answered {header['event']!r} for {event!r}: {header.get('reason', '')}")
+
+    def _gone(self, how: str) -> SandboxFault:
+        said = self._stop()
+        self._lost = self._lost or how
+        memory = " (its memory limit was hit)" if self._memory() else ""
+        return SandboxFault(
+            f"the {self.backend} sandbox {how}{memory}" + (f": {said}" if said else ""), kind="sandbox_lost"
+        )
+
+    # -- the protocol ---------------------------------------------------------------------------------------------
+
+    def warm(self) -> None:
+        """Start and warm the interpreter that forks workers."""
+        if self._warm:
+            return
+        self._send({"op": "warm", "timeout": 60.0})
+        header, _blob = self._frame(time.monotonic() + 60 + GRACE)
+        if header["event"] != "warm":
+            self.close()
+            raise SandboxFault(
+                f"pytest cannot be imported in environment {self.spec.environment.digest[:12]}: {header.get('reason')}",
+                kind="environment_broken",
+                hint="delete the environment from the cache folder; it is rebuilt on demand",
+                retryable=False,
+            )
+        if header["strangers"]:
+            self.close()
+            raise SandboxFault(
+                f"importing pytest imports the workspace's own {', '.join(header['strangers'][:3])}",
+                kind="runner_dependency",
+                retryable=False,
+            )
+        self._warm = True
+
+    def lay(self, changes: Changes) -> None:
+        """Write and delete workspace files."""
+        entries: list[tuple[str, str, int]] = []
+        parts: list[bytes] = []
+        for path, entry in changes.items():
+            entries.append((path, "absent" if entry is None else entry.kind, 0 if entry is None else len(entry.data)))
+            parts.append(b"" if entry is None else entry.data)
+        self._send({"op": "lay", "entries": entries}, b"".join(parts))
+        self._expect("laid", 120 + GRACE)
+
+    def read(self, path: str) -> Tree:
+        """The tree below an absolute path."""
+        self._send({"op": "read", "path": path, "limit": self.spec.limits.disk_mb * 1024 * 1024})
+        header, blob = self._expect("tree", 120)
+        out: dict[str, Entry] = {}
+        offset = 0
+        for name, kind, size in header["entries"]:
+            out[name] = Entry(data=blob[offset : offset + size], kind=kind)
+            offset += size
+        return Tree(out)
+
+    def exec(
+        self, argv: Iterable[str], *, timeout: float, cwd: str = WORKSPACE, env: Mapping[str, str] | None = None
+    ) -> ExecResult:
+        """Run a command inside."""
+        cap = self.spec.limits.output_kb * 1024
+        self._send(
+            {"op": "exec", "argv": list(argv), "cwd": cwd, "env": dict(env or {}), "timeout": timeout, "output": cap}
+        )
+        header, blob = self._expect("exec", timeout + GRACE)
+        return ExecResult(
+            ended=header["ended"], returncode=header["returncode"], output=blob, seconds=header["seconds"]
+        )
+
+    def run(self, job: PytestJob, on_report: Callable[[TestReport], None] | None = None) -> RunResult:
+        """Run tests; see :class:`taskforge.sandbox.Sandbox`."""
+        self.warm()
+        self._send(
+            {
+                "op": "run",
+                "files": list(job.files),
+                "ids": None if job.ids is None else sorted(job.ids),
+                "limits": dict(job.limits),
+                "default": job.default_limit,
+                "collect": job.collect_limit,
+                "wall": job.wall_seconds,
+                "record": job.record,
+                "shuffle": job.shuffle,
+                "max_timeouts": job.max_timeouts,
+                "max_restarts": job.max_restarts,
+                "collect_only": job.collect_only,
+                "args": list(self.spec.environment.pytest_args),
+            }
+        )
+        heard = _Heard(on_report)
+        started = time.monotonic()
+        try:
+            for header, blob in self._events(started + job.wall_seconds + GRACE):
+                if heard.take(header, blob):
+                    return heard.result()
+        except SandboxFault:
+            # Law 3: lost after submitted code had started. What it means is for the grader to decide.
+            return heard.result(ended="oom" if self._memory() else "lost", seconds=time.monotonic() - started)
+        raise AssertionError("unreachable")
+
+    def _events(self, deadline: float) -> Iterator[tuple[dict[str, Any], bytes]]:
+        while True:
+            header, blob = self._frame(deadline)
+            if header["event"] == "broken":
+                raise self._gone(f"broke: {header['reason']}")
+            yield header, blob
+
+    # -- life -----------------------------------------------------------------------------------------------------
+
+    @property
+    def alive(self) -> bool:
+        if self._closed or self._lost:
+            return False
+        readable, _w, _x = select.select([self._back], [], [], 0)
+        return not readable
+
+    def close(self) -> None:
+        """End it. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        self._stop()
+        os.close(self._to)
+        os.close(self._back)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Heard:
+    """Events of one run, put together."""
+
+    def __init__(self, on_report: Callable[[TestReport], None] | None) -> None:
+        self.on_report = on_report
+        self.reports: list[TestReport] = []
+        self.files: dict[str, str] = {}
+        self.collected: list[str] = []
+        self.errors: dict[str, str] = {}
+        self.functions: dict[tuple[str, str, int], int] = {}
+        self.numbers: dict[tuple[int, int], int] = {}
+        self.unattributed: set[int] = set()
+        self.entered: dict[str, tuple[int, ...]] = {}
+        self.evidence: list[str] = []
+        self.end: dict[str, Any] = {}
+        self.output = b""
+
+    def take(self, event: dict[str, Any], blob: bytes) -> bool:
+        """Whether this was the last."""
+        kind = event["event"]
+        if kind == "report":
+            self._report(event)
+        elif kind == "collected":
+            self.collected = [str(one) for one, _path in event["items"]]
+            self.files = {str(one): str(path) for one, path in event["items"]}
+        elif kind == "collection_error":
+            self.errors[str(event["id"])] = str(event["reason"])
+        elif kind == "internal_error":
+            self.evidence.append(f"pytest: internal error: {str(event['reason'])[-500:]}")
+        elif kind == "function":
+            # Each worker numbers for itself; here one number is one function over all of them.
+            path, qualname, line = event["function"]
+            key = (str(path), str(qualname), int(line))
+            number = self.functions.setdefault(key, len(self.functions))
+            self.numbers[int(event["generation"]), int(event["number"])] = number
+        elif kind == "unattributed":
+            self.unattributed.update(self._numbered(event, "functions"))
+        elif kind == "entered":
+            self.entered[str(event["id"])] = self._numbered(event, "enters")
+        elif kind == "ended":
+            self.end, self.output = event, blob
+            return True
+        return False
+
+    def _numbered(self, event: dict[str, Any], field: str) -> tuple[int, ...]:
+        generation = int(event.get("generation", 0))
+        found = (self.numbers.get((generation, int(number))) for number in event[field])
+        return tuple(sorted(number for number in found if number is not None))
+
+    def _report(self, event: dict[str, Any]) -> None:
+        name = str(event["id"])
+        report = TestReport(
+            id=name,
+            file=self.files.get(name, name.split("::")[0]),
+            outcome=cast("Outcome", str(event["outcome"])),
+            seconds=float(event["seconds"]),
+            reason=str(event["reason"])[-4200:],
+            cause=str(event["cause"])[:200],
+            enters=self._numbered(event, "enters"),
+        )
+        self.reports.append(report)
+        if self.on_report is not None:
+            self.on_report(report)
+
+    def result(self, *, ended: Ended | None = None, seconds: float = 0.0) -> RunResult:
+        end = self.end
+        how: Ended = ended or end["ended"]
+        if how == "done" and end.get("disk_full") and any(one.outcome != "passed" for one in self.reports):
+            how = "disk_full"
+        reports = [
+            report
+            if report.id not in self.entered
+            else TestReport(**{**report.__dict__, "enters": self.entered[report.id]})
+            for report in self.reports
+        ]
+        functions = tuple(self.functions)
+        return RunResult(
+            ended=how,
+            reports=tuple(reports),
+            collected=tuple(self.collected),
+            collection_errors=self.errors,
+            exit_code=end.get("exit_code"),
+            output=self.output.decode("utf-8", "replace"),
+            functions=functions,
+            unattributed=tuple(sorted(self.unattributed)),
+            seconds=end.get("seconds", seconds),
+            cpu_seconds=end.get("cpu", 0.0),
+            evidence=(*self.evidence, *end.get("evidence", ())),
+        )
