@@ -1,0 +1,273 @@
+"""Functions and methods of a Python file, by bytes."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import libcst as cst
+from typing_extensions import override
+
+from taskforge.languages import SkippedFile
+from taskforge.languages.python.layout import Layout
+from taskforge.model import Symbol
+from taskforge.model.feature import Span
+
+__all__ = ["index_module"]
+
+_BRANCHES = (
+    cst.If,
+    cst.IfExp,
+    cst.For,
+    cst.While,
+    cst.ExceptHandler,
+    cst.ExceptStarHandler,
+    cst.BooleanOperation,
+    cst.CompFor,
+    cst.CompIf,
+    cst.MatchCase,
+)
+
+
+def index_module(path: str, source: bytes) -> list[Symbol]:
+    """See :meth:`taskforge.languages.Language.index`. Functions within functions are part of the outer one."""
+    try:
+        path.encode()
+    except UnicodeError as problem:
+        raise SkippedFile("path_not_utf8", f"{path!r} is not UTF-8") from problem
+    layout = Layout(source)
+    collector = _Collector(path, layout)
+    try:
+        layout.module.visit(collector)
+    except RecursionError as problem:
+        raise SkippedFile("too_deep", f"{path} is nested too deeply") from problem
+    return collector.symbols
+
+
+class _Collector(cst.CSTVisitor):
+    def __init__(self, path: str, layout: Layout) -> None:
+        super().__init__()
+        self.symbols: list[Symbol] = []
+        self._path = path
+        self._layout = layout
+        self._classes: list[str] = []
+
+    @override
+    def visit_ClassDef(self, node: cst.ClassDef) -> None:
+        self._classes.append(node.name.value)
+
+    @override
+    def leave_ClassDef(self, original_node: cst.ClassDef) -> None:
+        self._classes.pop()
+
+    @override
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
+        self.symbols.append(_symbol(self._path, self._layout, node, self._classes))
+        return False
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """A function's block taken apart. ``statements`` come after the docstring."""
+
+    first: cst.CSTNode
+    docstring: cst.Expr | None
+    statements: Sequence[cst.CSTNode]
+
+
+def _symbol(path: str, layout: Layout, node: cst.FunctionDef, classes: Sequence[str]) -> Symbol:
+    parts = _take_apart(node.body)
+    head = layout.start(node)
+    start = _start(layout, node)
+    colon = _colon(layout, node, parts.first)
+    decorators = tuple(layout.text(layout.start(it), layout.end(it)) for it in node.decorators)
+    body = _body_span(layout, node, parts, colon)
+    counts = _Counter()
+    for statement in parts.statements:
+        statement.visit(counts)
+    statements = counts.statements
+    if any(_name_of(it.decorator) == "overload" for it in node.decorators):
+        statements = min(statements, 1)
+    names = [*classes, node.name.value]
+    return Symbol(
+        path=path,
+        qualname=".".join(names),
+        kind="method" if classes else "function",
+        flavour=_flavour(is_async=node.asynchronous is not None, yields=counts.yields),
+        line=layout.line(start),
+        span=Span(start=start, end=max(body.end, layout.end(parts.first))),
+        body=body,
+        signature=layout.text(head, colon + 1),
+        docstring=_docstring(parts.docstring),
+        decorators=decorators,
+        body_lines=_code_lines(layout.source[body.start : body.end]),
+        statements=statements,
+        complexity=counts.branches + 1,
+        public=not any(_private(name) for name in names),
+    )
+
+
+def _start(layout: Layout, node: cst.CSTNode) -> int:
+    """Decorators included; libcst's own positions leave them out."""
+    if isinstance(node, (cst.FunctionDef, cst.ClassDef)) and node.decorators:
+        return layout.start(node.decorators[0])
+    return layout.start(node)
+
+
+def _private(name: str) -> bool:
+    return name.startswith("_") and not (name.startswith("__") and name.endswith("__") and len(name) > 4)
+
+
+def _flavour(
+    *, is_async: bool, yields: bool
+) -> Literal["plain", "generator", "coroutine", "async_generator"]:
+    if is_async:
+        return "async_generator" if yields else "coroutine"
+    return "generator" if yields else "plain"
+
+
+def _name_of(decorator: cst.BaseExpression) -> str:
+    if isinstance(decorator, cst.Attribute):
+        return decorator.attr.value
+    return decorator.value if isinstance(decorator, cst.Name) else ""
+
+
+def _take_apart(block: cst.BaseSuite) -> _Parts:
+    first = block.body[0]
+    if isinstance(block, cst.IndentedBlock) and not isinstance(first, cst.SimpleStatementLine):
+        return _Parts(first, None, block.body)
+    # A one-line block, or a first line of one or more small statements.
+    small: Sequence[cst.CSTNode]
+    rest: Sequence[cst.CSTNode]
+    if isinstance(first, cst.SimpleStatementLine):
+        small, rest = first.body, block.body[1:]
+    else:
+        small, rest = block.body, ()
+    head = small[0]
+    if isinstance(head, cst.Expr) and _is_docstring(head.value):
+        return _Parts(head, head, [*small[1:], *rest])
+    return _Parts(head, None, [*small, *rest])
+
+
+def _is_docstring(value: cst.BaseExpression) -> bool:
+    if isinstance(value, cst.SimpleString):
+        return "b" not in value.prefix.lower() and "t" not in value.prefix.lower()
+    if isinstance(value, cst.ConcatenatedString):
+        return _is_docstring(value.left) and _is_docstring(value.right)
+    return False
+
+
+def _docstring(statement: cst.Expr | None) -> str:
+    if statement is None or not isinstance(statement.value, (cst.SimpleString, cst.ConcatenatedString)):
+        return ""
+    with warnings.catch_warnings():
+        # A doubtful escape in somebody's docstring is not ours to report.
+        warnings.simplefilter("ignore")
+        value = statement.value.evaluated_value
+    # A lone surrogate can be spelled in a literal and can be held by no JSON.
+    return inspect.cleandoc(value).encode("utf-8", "replace").decode() if isinstance(value, str) else ""
+
+
+def _colon(layout: Layout, node: cst.FunctionDef, first: cst.CSTNode) -> int:
+    """Offset of the colon that ends the signature, found backwards from the first statement."""
+    if isinstance(node.body, cst.IndentedBlock):
+        line = layout.line(_start(layout, first)) - 1
+        while line > 1 and _is_idle(layout.line_bytes(line)):
+            line -= 1
+        header = node.body.header
+        tail = header.whitespace.value + (header.comment.value if header.comment else "")
+        end = layout.line_start(line) + len(layout.line_bytes(line))
+    else:
+        end = _start(layout, first)
+        tail = node.body.leading_whitespace.value if isinstance(node.body, cst.SimpleStatementSuite) else ""
+    colon = end - len(tail.encode(layout.encoding)) - 1
+    if layout.source[colon : colon + 1] != b":":
+        raise SkippedFile("layout_unclear", f"the end of the signature of {node.name.value} cannot be found")
+    return colon
+
+
+def _body_span(layout: Layout, node: cst.FunctionDef, parts: _Parts, colon: int) -> Span:
+    """The statements, with the comments that stand among, before and after them: those too tell the answer."""
+    if not parts.statements:
+        end = layout.end(parts.first)
+        return Span(start=end, end=end)
+    first, last = parts.statements[0], parts.statements[-1]
+    start = _start(layout, first)
+    end = layout.end(last)
+    if not isinstance(node.body, cst.IndentedBlock):
+        return Span(start=start, end=end)
+    line = layout.line(start)
+    before = layout.source[layout.line_start(line) : start]
+    bound = layout.line(layout.end(parts.docstring) if parts.docstring else colon)
+    if not before.strip():
+        start = _comments_above(layout, line, bound, start)
+    return Span(start=start, end=_comments_after(layout, end, before if not before.strip() else None))
+
+
+def _is_idle(line: bytes) -> bool:
+    """Blank or only a comment."""
+    text = line.strip()
+    return not text or text.startswith(b"#")
+
+
+def _comments_above(layout: Layout, line: int, bound: int, start: int) -> int:
+    """The start of the first comment line between ``bound`` and ``line``, or ``start`` when there is none."""
+    for above in range(line - 1, bound, -1):
+        text = layout.line_bytes(above)
+        if not _is_idle(text):
+            break
+        if text.strip():
+            start = layout.line_start(above)
+    return start
+
+
+def _comments_after(layout: Layout, end: int, indent: bytes | None) -> int:
+    """The end of the last comment that belongs to the block: on its last line, or below it and not dedented."""
+    line = layout.line(end)
+    line_end = layout.line_start(line) + len(layout.line_bytes(line))
+    if layout.source[end:line_end].lstrip(b" \t\f;").startswith(b"#"):
+        end = line_end
+    for below in range(line + 1, layout.lines + 1):
+        text = layout.line_bytes(below)
+        if not _is_idle(text):
+            break
+        if text.strip():
+            if not indent or not text.startswith(indent):
+                break
+            end = layout.line_start(below) + len(text)
+    return end
+
+
+def _code_lines(body: bytes) -> int:
+    return sum(not _is_idle(line) for line in body.splitlines())
+
+
+class _Counter(cst.CSTVisitor):
+    """Statements and branches of a body, and whether it yields in its own scope."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.statements = 0
+        self.branches = 0
+        self.yields = False
+        self._inner = 0
+
+    @override
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        if isinstance(node, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
+            self.statements += 1
+        if isinstance(node, _BRANCHES):
+            self.branches += 1
+        if isinstance(node, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
+            self._inner += 1
+        if isinstance(node, cst.Yield) and not self._inner:
+            self.yields = True
+        return True
+
+    @override
+    def on_leave(self, original_node: cst.CSTNode) -> None:
+        if isinstance(original_node, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
+            self._inner -= 1

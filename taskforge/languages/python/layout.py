@@ -1,0 +1,96 @@
+"""Where a parsed module's nodes lie in the bytes of its file.
+
+libcst counts bytes in its own UTF-8 rendering of the module. That rendering equals the file only for UTF-8 without a
+byte order mark, and libcst drops some characters that are legal (a form feed on the first line). So the mapping is
+proven for each file, and a file for which it cannot be is not touched.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from codecs import BOM_UTF8
+from collections.abc import Mapping
+
+import libcst as cst
+from libcst.metadata import ByteSpanPositionProvider, CodeSpan, MetadataWrapper
+
+from taskforge.languages import SkippedFile
+
+__all__ = ["Layout"]
+
+_NEWLINE = re.compile(rb"\r\n|\r|\n")
+
+
+class Layout:
+    """A parsed module beside its bytes. Offsets are into ``source``; lines are counted from 1."""
+
+    def __init__(self, source: bytes) -> None:
+        """Parse.
+
+        Raises:
+            SkippedFile: when libcst refuses the file or does not give back its bytes.
+        """
+        self.source = source
+        try:
+            module = cst.parse_module(source)
+            wrapper = MetadataWrapper(module, unsafe_skip_copy=True)
+            self._spans: Mapping[cst.CSTNode, CodeSpan] = wrapper.resolve(ByteSpanPositionProvider)
+            code = module.code
+        except cst.ParserSyntaxError as problem:
+            raise SkippedFile("parser_refuses", f"libcst cannot parse it: {problem.message}") from problem
+        except (SyntaxError, UnicodeError, LookupError) as problem:
+            raise SkippedFile("undecodable", f"its text cannot be decoded: {problem}") from problem
+        except RecursionError as problem:
+            raise SkippedFile("too_deep", "it is nested too deeply for the parser") from problem
+        except Exception as problem:
+            # The parser has died of legal files with errors of every kind; one file must not end the repository.
+            raise SkippedFile("parser_fails", f"libcst fails on it: {type(problem).__name__}: {problem}") from problem
+        self.module = module
+        self.encoding = "utf-8" if module.encoding == "utf-8-sig" else module.encoding
+        self._prove(code)
+        self._line_starts = [0, *(found.end() for found in _NEWLINE.finditer(source))]
+
+    def _prove(self, code: str) -> None:
+        """Find how libcst's offsets map to the file's; refuse when its rendering is not the file."""
+        self._bom = len(BOM_UTF8) if self.source.startswith(BOM_UTF8) else 0
+        try:
+            rendered = code.encode(self.encoding)
+        except UnicodeError as problem:
+            raise SkippedFile("not_round_trip", f"{self.encoding} cannot hold its text: {problem}") from problem
+        if rendered != self.source[self._bom :]:
+            raise SkippedFile("not_round_trip", "libcst does not give back the bytes of this file")
+        utf8 = code.encode()
+        self._utf8 = None if utf8 == rendered else utf8
+
+    def _offset(self, counted: int) -> int:
+        if self._utf8 is None:
+            return self._bom + counted
+        return self._bom + len(self._utf8[:counted].decode().encode(self.encoding))
+
+    def start(self, node: cst.CSTNode) -> int:
+        return self._offset(self._spans[node].start)
+
+    def end(self, node: cst.CSTNode) -> int:
+        span = self._spans[node]
+        return self._offset(span.start + span.length)
+
+    def line(self, offset: int) -> int:
+        return bisect_right(self._line_starts, offset)
+
+    def line_start(self, line: int) -> int:
+        return self._line_starts[line - 1]
+
+    def line_bytes(self, line: int) -> bytes:
+        """Without its newline; empty past the last one."""
+        if line > len(self._line_starts):
+            return b""
+        end = self._line_starts[line] if line < len(self._line_starts) else len(self.source)
+        return self.source[self._line_starts[line - 1] : end].rstrip(b"\r\n")
+
+    @property
+    def lines(self) -> int:
+        return len(self._line_starts)
+
+    def text(self, start: int, end: int) -> str:
+        return self.source[start:end].decode(self.encoding)

@@ -1,0 +1,78 @@
+"""Bodies that raise in the place of bodies that work, by splicing bytes."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Sequence
+
+import libcst as cst
+
+from taskforge.languages import SkippedFile
+from taskforge.model import Symbol
+
+__all__ = ["stub_module"]
+
+_RAISE = b"raise NotImplementedError"
+_NEWLINE = re.compile(rb"\r\n|\r|\n")
+
+
+def stub_module(source: bytes, symbols: Sequence[Symbol]) -> bytes:
+    """See :meth:`taskforge.languages.Language.stub`. Decorators, signature, docstring and function kind stay."""
+    result = source
+    later = len(source) + 1
+    for symbol in sorted(symbols, key=lambda it: it.body.start, reverse=True):
+        start, end = symbol.body.start, symbol.body.end
+        if start >= end:
+            raise SkippedFile("empty_body", f"{symbol.key} has no statement besides its docstring")
+        if end > min(later, len(source)):
+            raise SkippedFile("stale_index", f"{symbol.key} overlaps another symbol, or lies past the end of the file")
+        later = start
+        result = result[:start] + _replacement(source, symbol) + result[end:]
+    if symbols:
+        _check(source, result, symbols[0].path)
+    return result
+
+
+def _replacement(source: bytes, symbol: Symbol) -> bytes:
+    start = symbol.body.start
+    yields = symbol.flavour in {"generator", "async_generator"}
+    lines = source[start : symbol.body.end].splitlines(keepends=True)
+    newlines = _NEWLINE.findall(source, 0, start)
+    newline: bytes = newlines[-1] if newlines else b"\n"
+    before = re.split(rb"[\r\n]", source[:start])[-1]
+    if not before and lines[0].lstrip().startswith(b"#"):
+        # The span begins with whole comment lines: the indent is that of the first line of code.
+        code = next(line for line in lines if line.strip() and not line.lstrip().startswith(b"#"))
+        indent = code[: len(code) - len(code.lstrip())]
+        return indent + _RAISE + (newline + indent + b"yield" if yields else b"")
+    continued = source[: start - len(before)].rstrip(b"\r\n").endswith(b"\\")
+    if not yields:
+        return _RAISE
+    if before.strip() or continued or not newlines:
+        return _RAISE + b"; yield"
+    return _RAISE + newline + before + b"yield"
+
+
+def _parses(source: bytes) -> bool:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            ast.parse(source)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return False
+    return True
+
+
+def _check(source: bytes, result: bytes, path: str) -> None:
+    """Refuse a result that does not parse. This interpreter judges, unless the file is written for a newer one."""
+    if _parses(result):
+        return
+    if not _parses(source):
+        try:
+            cst.parse_module(result)
+        except (cst.ParserSyntaxError, SyntaxError, UnicodeError, LookupError, RecursionError) as problem:
+            raise SkippedFile("stub_does_not_parse", f"the stubbed {path} does not parse: {problem}") from problem
+        return
+    raise SkippedFile("stub_does_not_parse", f"the stubbed {path} does not parse")
