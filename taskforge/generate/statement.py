@@ -23,6 +23,10 @@ _KINDS: Final = {
 _TELLING: Final = 12
 """Characters from which a line of code is worth looking for."""
 _NOT_PRODUCT = re.compile(r"(?:^|/)(?:tests?|testing|testdata)/|(?:^|/)(?:test_[^/]*|[^/]*_test|conftest)\.py\Z")
+_FENCED = re.compile(r"^(`{3,})\w*\n.*?^\1$", re.MULTILINE | re.DOTALL)
+_CALL_SITE = re.compile(r"^- `[^`\n]+:\d+`: .*$", re.MULTILINE)
+#: Code that every statement holds.
+_PHRASES: Final = frozenset({"raise NotImplementedError", "NotImplementedError"})
 _DEFINES = re.compile(r"\s*(?:async\s+def|def|class|import|from)\b")
 
 
@@ -44,16 +48,16 @@ def statement(
     symbols = candidate.symbols
     title = ", ".join(f"`{symbol.qualname}`" for symbol in symbols)
     paths = list(dict.fromkeys(symbol.path for symbol in symbols))
-    noun = "function" if len(symbols) == 1 else "functions"
-    if all(symbol.kind == "method" for symbol in symbols):
-        noun = noun.replace("function", "method")
-    verb = "has" if len(symbols) == 1 else "have"
-    parts = [
-        f"# Implement {title}",
-        f"The body of the {noun} below {verb} been removed from {_listed(paths)} and replaced by "
+    noun = "method" if all(symbol.kind == "method" for symbol in symbols) else "function"
+    verb = "has"
+    if len(symbols) > 1:
+        noun, verb = f"{noun}s", "have"
+    task = (
+        f"The code of the {noun} below {verb} been removed from {_listed(paths)} and replaced by "
         "`raise NotImplementedError`. Write it again, so that the project works as its documentation, its callers and "
-        "its tests expect.",
-    ]
+        "its tests expect."
+    )
+    parts = [f"# Implement {title}", task]
     for symbol in symbols:
         parts += _section(symbol, before, after, index)
     parts += ["## How it is judged", _judging(tests_visible=tests_visible)]
@@ -149,27 +153,28 @@ def _inline(text: str) -> str:
 
 
 def _judging(*, tests_visible: bool) -> str:
-    tests = "They are in the workspace." if tests_visible else "Some or all of their files are hidden from the workspace."
+    where = "They are in the workspace." if tests_visible else "Their files may be hidden from the workspace."
     return (
-        f"By the project's own tests, run offline, after your change: those that need this code, and others that passed "
-        f"before and must still pass. {tests} Do not edit tests or the configuration of tests: such edits are undone "
+        "By the project's own tests, run offline, after your change: those that need this code, and others that passed "
+        f"before and must still pass. {where} Do not edit tests or the configuration of tests: such edits are undone "
         "before judging. Keep the names, the signatures and the decorators as they are. Installing packages and the "
         "network are not available."
     )
 
 
-def lines_of_body_in(statement_text: str, removed: Mapping[str, bytes], *, allowed: str = "") -> list[str]:
-    """Lines of deleted bodies, 12 characters or more, that the statement shows outside what it may show.
+def lines_of_body_in(statement_text: str, removed: Mapping[str, bytes]) -> list[str]:
+    """Lines of deleted bodies, 12 characters or more, that the statement shows where it should not.
+
+    Signatures, docstrings and call sites are left out: they are the workspace's own text, which the leak search reads.
 
     Args:
         removed: symbol key -> bytes of its body.
-        allowed: text that a statement shows rightly, such as the docstring, the signature and the lines of call sites.
-            A line of a body that also stands there is no leak.
     """
+    prose = _CALL_SITE.sub("", _FENCED.sub("", statement_text))
     found: dict[str, None] = {}
     for body in removed.values():
         for raw in body.splitlines():
             line = raw.strip().decode("utf-8", "replace")
-            if len(line) >= _TELLING and line in statement_text and line not in allowed:
+            if len(line) >= _TELLING and line in prose and line not in _PHRASES:
                 found[line] = None
     return list(found)

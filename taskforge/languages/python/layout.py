@@ -16,10 +16,25 @@ import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, CodeSpan, MetadataWrapper
 
 from taskforge.languages import SkippedFile
+from taskforge.languages.python.depth import is_too_deep
 
 __all__ = ["Layout"]
 
 _NEWLINE = re.compile(rb"\r\n|\r|\n")
+
+
+def _parse(source: bytes) -> cst.Module:
+    try:
+        return cst.parse_module(source)
+    except cst.ParserSyntaxError as problem:
+        raise SkippedFile("parser_refuses", f"libcst cannot parse it: {problem.message[:300]}") from problem
+    except (SyntaxError, UnicodeError, LookupError) as problem:
+        raise SkippedFile("undecodable", f"its text cannot be decoded: {str(problem)[:300]}") from problem
+    except RecursionError as problem:
+        raise SkippedFile("too_deep", "it is nested too deeply for the parser") from problem
+    except Exception as problem:
+        # The parser has died of legal files with errors of every kind; one file must not end the repository.
+        raise SkippedFile("parser_fails", f"libcst fails on it with {type(problem).__name__}") from problem
 
 
 class Layout:
@@ -32,20 +47,16 @@ class Layout:
             SkippedFile: when libcst refuses the file or does not give back its bytes.
         """
         self.source = source
+        if is_too_deep(source):
+            raise SkippedFile("too_deep", "it is nested too deeply to be parsed safely")
+        module = _parse(source)
         try:
-            module = cst.parse_module(source)
             wrapper = MetadataWrapper(module, unsafe_skip_copy=True)
             self._spans: Mapping[cst.CSTNode, CodeSpan] = wrapper.resolve(ByteSpanPositionProvider)
             code = module.code
-        except cst.ParserSyntaxError as problem:
-            raise SkippedFile("parser_refuses", f"libcst cannot parse it: {problem.message}") from problem
-        except (SyntaxError, UnicodeError, LookupError) as problem:
-            raise SkippedFile("undecodable", f"its text cannot be decoded: {problem}") from problem
-        except RecursionError as problem:
+        except (RecursionError, KeyError) as problem:
+            # libcst swallows some recursion errors and is left without positions.
             raise SkippedFile("too_deep", "it is nested too deeply for the parser") from problem
-        except Exception as problem:
-            # The parser has died of legal files with errors of every kind; one file must not end the repository.
-            raise SkippedFile("parser_fails", f"libcst fails on it: {type(problem).__name__}: {problem}") from problem
         self.module = module
         self.encoding = "utf-8" if module.encoding == "utf-8-sig" else module.encoding
         self._prove(code)
