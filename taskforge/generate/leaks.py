@@ -40,6 +40,7 @@ _COMMENT = re.compile(
     r"(\"\"\"(?:\\.|[^\\])*?\"\"\"|'''(?:\\.|[^\\])*?'''|\"(?:\\.|[^\\\n\"])*\"|'(?:\\.|[^\\\n'])*')|#[^\r\n]*",
     re.DOTALL,
 )
+_MARGIN = re.compile(r"^[ \t]*(?:(?:>>>|\.\.\.|[>|+\-*])[ \t]?)+", re.MULTILINE)
 _ESCAPE = re.compile(r"\\(?:u000[aAdD]|[ntr])")
 
 
@@ -119,9 +120,9 @@ def _readings(content: bytes) -> Iterator[str]:
     if "\\n" in text:
         # A copy in a JSON string or a literal.
         yield _ESCAPE.sub(" ", text).replace('\\"', '"').replace("\\'", "'")
-    if re.search(r"^[ \t]*[>|+\-*][ \t]", text, re.MULTILINE):
-        # Quoted, in a table, or in a diff.
-        yield re.sub(r"^[ \t]*(?:[>|+\-*][ \t]?)+", " ", text, flags=re.MULTILINE)
+    if _MARGIN.search(text):
+        # Quoted, in a table, in a diff, or in a doctest.
+        yield _MARGIN.sub(" ", text)
     if re.search(r"&(?:lt|gt|quot|amp|#\w+);", text):
         yield html.unescape(re.sub(r"</?\w[^<>]*>", " ", text))
 
