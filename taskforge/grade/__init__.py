@@ -1,1 +1,6 @@
+"""Submission -> protected paths -> sandbox -> verdict -> reward. Generation calls the same :func:`grade` that users call."""
 
+from taskforge.grade.grading import Grader
+from taskforge.grade.submission import Submission, read_submission
+
+__all__ = ["Grader", "Submission", "read_submission"]

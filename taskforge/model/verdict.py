@@ -22,7 +22,7 @@ class Policy(Value):
     full: bool = False
     """Run every PASS_TO_PASS, not only the chosen ones."""
     reward: Literal["binary", "fraction"] = "binary"
-    """``binary``: 1 when resolved, else 0. ``fraction``: the share of FAIL_TO_PASS passed, 0 if any PASS_TO_PASS broke."""
+    """``binary``: 1 when resolved, else 0. ``fraction``: the share of FAIL_TO_PASS passed, 0 if a PASS_TO_PASS broke."""
     strict: bool = False
     """Refuse a submission that touches protected paths, instead of putting them back."""
 
@@ -65,7 +65,7 @@ class Verdict(Value):
     evidence: tuple[str, ...] = ()
     """Facts behind the outcome, one sentence each."""
     phases: dict[str, float] = Field(default_factory=dict)
-    """Milliseconds by phase."""
+    """Milliseconds by phase; ``in_tests`` is the tests' own time, ``cpu`` the CPU time of their processes."""
 
     @property
     def resolved(self) -> bool:

@@ -35,8 +35,8 @@ __all__ = [
 WORKSPACE = "/workspace"
 ENV = "/env"
 
-#: Why a run ended. ``done``: the runner finished by itself. ``oom``, ``disk_full`` and ``timeout``: a limit of the sandbox
-#: was hit and everything in it was killed. ``crashed``: the process running the tests died too often to go on.
+#: Why a run ended. ``done``: the runner finished by itself. ``oom``, ``disk_full`` and ``timeout``: a limit of the
+#: sandbox was hit and everything in it was killed. ``crashed``: the process running the tests died too often to go on.
 #: ``lost``: the supervisor itself went away after submitted code had started; the grader decides what that means.
 Ended = Literal["done", "timeout", "oom", "disk_full", "crashed", "lost"]
 
@@ -189,6 +189,9 @@ class Sandbox(Protocol):
     @property
     def alive(self) -> bool: ...
 
+    def kill(self) -> None:
+        """End it from another thread; whoever waits for its answer sees it lost. Idempotent."""
+
     def close(self) -> None:
         """Kill it, wait, and remove all that it left on the host. Idempotent, never raises."""
 
@@ -253,4 +256,6 @@ def backend(name: str) -> Backend:
             return candidate
         refusals.append(f"{candidate.name}: {found.detail}")
         remedies.append(found.remedy)
-    raise UsageError("no sandbox works on this machine: " + "; ".join(refusals), hint=" or ".join(filter(None, remedies)))
+    raise UsageError(
+        "no sandbox works on this machine: " + "; ".join(refusals), hint=" or ".join(filter(None, remedies))
+    )

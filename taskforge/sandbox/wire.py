@@ -281,6 +281,10 @@ class WireSandbox:
         readable, _w, _x = select.select([self._back], [], [], 0)
         return not readable
 
+    def kill(self) -> None:
+        """End it from another thread. The pipes stay open: they are their reader's."""
+        self._stop()
+
     def close(self) -> None:
         """End it. Idempotent."""
         if self._closed:
