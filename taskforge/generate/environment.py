@@ -143,7 +143,7 @@ def _resolve(
             build_lock=built.build_lock if built is not None else (),
             editable=built is not None,
             overlay=built.overlay.digest if built is not None and built.overlay else "",
-            variables=_told(snapshot, metadata),
+            variables=_told(snapshot, metadata, built),
         ),
         built,
     )
@@ -155,7 +155,8 @@ def _refuse_dependency(project: str, lock: Lock, whose: str) -> None:
         return
     asker = lock.via.get(project)
     chain = f"{project} is required by {asker}" if asker else f"{project} is itself a requirement of {whose}"
-    above = lock.via.get(asker) if asker else None
+    # pytest is asked for by us, whoever else does.
+    above = lock.via.get(asker) if asker and asker != "pytest" else None
     if above:
         chain += f", which {above} requires"
     raise TaskRejected(
@@ -238,10 +239,13 @@ def _version(tree: Tree, known: str) -> str:
     return declared(tree).version or known
 
 
-def _told(snapshot: Snapshot, metadata: Metadata) -> dict[str, str]:
+def _told(snapshot: Snapshot, metadata: Metadata, built: Built | None) -> dict[str, str]:
+    """The version that the build was told, where its result shows it: a rebuild has to be told it as well."""
     known = snapshot.provenance.version
-    used = bool(known) and not declared(snapshot.tree).version and metadata.version == known
-    return {_TOLD: known} if used else {}
+    if not known or built is None or declared(snapshot.tree).version:
+        return {}
+    written = any(known.encode() in entry.data for entry in built.overlay.values())
+    return {_TOLD: known} if written or metadata.version == known else {}
 
 
 def _write(path: Path, text: str) -> None:

@@ -5,18 +5,22 @@ from __future__ import annotations
 import configparser
 import hashlib
 import io
+import logging
 import re
 import shutil
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from taskforge import process
 from taskforge.errors import EnvironmentBuildError
 from taskforge.generate.interpreters import Interpreter
 from taskforge.generate.lock import install
 from taskforge.model.tree import check_path
 
 __all__ = ["add_wheel", "create", "manifest", "top_levels", "workspace_path"]
+
+log = logging.getLogger("taskforge.environment")
 
 _SHEBANG = b"#!/env/bin/python\n"
 
@@ -45,12 +49,30 @@ def create(root: Path, lines: Sequence[str], python: Interpreter, *, step: str) 
         encoding="utf-8",
     )
     install(lines, site, python, step=step)
+    _precompile(site, python)
     scripts = site / "bin"
     if scripts.is_dir():
         for script in sorted(scripts.iterdir()):
             _move_script(script, binaries / script.name)
         shutil.rmtree(scripts)
     return site
+
+
+def _precompile(site: Path, python: Interpreter) -> None:
+    """Write the bytecode that no sandbox can keep. Compiling runs nothing of what it compiles.
+
+    Unchecked hashes make the same files of the same sources; the folder recorded is the one inside the sandbox.
+    """
+    inside = f"/env/lib/python{python.minor}/site-packages"
+    argv = [str(python.path), "-I", "-S", "-m", "compileall", "-q", "-d", inside]
+    try:
+        done = process.run([*argv, "--invalidation-mode", "unchecked-hash", str(site)], timeout=300, cwd=Path("/"))
+    except process.ProcessTimeoutError as error:
+        log.info("bytecode is left to each sandbox: %s", error)
+        return
+    if done.returncode:
+        # Templates and sources for other Pythons do not compile, and are not imported either.
+        log.debug("not all of %s compiles: %s", site, done.text[-500:])
 
 
 def _move_script(script: Path, target: Path) -> None:
