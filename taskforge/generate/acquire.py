@@ -106,8 +106,12 @@ def _fetch(source: Source, cache: Path, index_url: str, timeout: float) -> tuple
     folder = Path(source.location)
     listed: Mapping[str, Entry] = acquire_folder.read(folder)
     facts = declared(listed)
+    version = facts.version
+    if not version and (folder / ".git").exists():
+        # Builds that take their version from git see no history; the nearest tag is told to them instead.
+        version = acquire_git.version_of(folder, "HEAD", timeout)
     return Tree(listed), Provenance(
-        kind="folder", owner="local", name=safe_word(folder.name), version=facts.version, license=facts.license
+        kind="folder", owner="local", name=safe_word(folder.name), version=version, license=facts.license
     )
 
 

@@ -22,7 +22,7 @@ from taskforge.generate.acquire_archive import MAX_BYTES, MAX_FILES, too_large
 from taskforge.model import Entry, Source
 from taskforge.model.tree import EntryKind
 
-__all__ = ["Found", "git", "read"]
+__all__ = ["Found", "git", "read", "version_of"]
 
 log = logging.getLogger("taskforge.acquire")
 
@@ -101,7 +101,7 @@ def read(source: Source, *, cache: Path, timeout: float) -> Found:
     return Found(
         entries=_entries(repository, commit, source, timeout),
         commit=commit,
-        version=_version(repository, commit, timeout),
+        version=version_of(repository, commit, timeout),
         owner=owner,
         name=name,
         origin=origin,
@@ -212,7 +212,7 @@ def _parse_batch(data: bytes, wanted: Sequence[tuple[str, EntryKind, bytes, int]
     return entries
 
 
-def _version(repository: Path, commit: str, timeout: float) -> str:
+def version_of(repository: Path, commit: str, timeout: float) -> str:
     """What the nearest tag makes of the commit; empty without a tag that is a version."""
     found = git(["describe", "--tags", "--long", "--abbrev=8", commit], cwd=repository, timeout=timeout)
     if found.returncode:

@@ -89,6 +89,12 @@ def _candidates() -> Iterator[str]:
     base = getattr(sys, "_base_executable", None) or sys.executable
     yield base
     yield from map(str, sorted(Path.home().glob(".pyenv/versions/*/bin/python3.[0-9]*")))
+    yield from _known_to_uv()
+
+
+@functools.cache
+def _known_to_uv() -> tuple[str, ...]:
+    """Asked once a process: uv starts every interpreter that it finds, which takes a second or more."""
     argv = [uv.find_uv_bin(), "python", "list", "--only-installed", "--output-format", "json", "--no-python-downloads"]
     try:
         # What it says of interpreters that do not start goes to its standard error, and is no concern here.
@@ -96,9 +102,7 @@ def _candidates() -> Iterator[str]:
         rows = json.loads(listing.stdout or b"[]")
     except (ValueError, OSError):
         rows = []
-    for row in rows:
-        if row.get("implementation") == "cpython" and row.get("path"):
-            yield row["path"]
+    return tuple(row["path"] for row in rows if row.get("implementation") == "cpython" and row.get("path"))
 
 
 def _query(path: str) -> Interpreter | None:

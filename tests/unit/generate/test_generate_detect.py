@@ -106,7 +106,7 @@ def test_imports_that_nobody_declares() -> None:
     found = detect(
         tree({
             "pkg/core.py": "import never",
-            "tests/conftest.py": "import yaml, os.path\nfrom . import x\nfrom helper import y\nfrom pkg.core import z\n",
+            "tests/conftest.py": "import yaml, os.path\nfrom . import x\nimport helper\nfrom pkg.core import z\n",
             "tests/helper.py": "from six.moves import q\n",
             "pkg/test_it.py": "try:\n    import optional\nexcept ImportError:\n    pass\ndef f():\n    import lazy\n",
             "tests/broken.py": "print 'two'\n",
