@@ -16,6 +16,7 @@ import lzma
 import re
 import zipfile
 import zlib
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
@@ -28,9 +29,10 @@ K: Final = 8
 WINDOW: Final = 5
 #: Tokens below which a body is too common to look for.
 SHORTEST: Final = K + WINDOW - 1
-#: Of a body's tokens, in one run, from which it counts as copied; and of its k-grams, wherever they are.
+#: Of a body's tokens, in one run, from which it counts as copied; and of its k-grams, wherever they are. At 0.5 of the
+#: k-grams a quarter of asyncio's functions were refused for siblings that merely resemble them.
 RUN_SHARE: Final = 0.6
-GRAM_SHARE: Final = 0.5
+GRAM_SHARE: Final = 0.65
 _UNPACKED: Final = 64 * 1024 * 1024
 _DEPTH: Final = 3
 
@@ -76,32 +78,28 @@ class LeakReport(Value):
 def search(removed: Mapping[str, bytes], public: Mapping[str, bytes]) -> LeakReport:
     """Look for every deleted body in every public file.
 
-    A hit is a shared run of at least 12 tokens and 60 % of the body, or half of the body's k-grams. Archives and
+    A hit is a shared run of at least 12 tokens and 60 % of the body, or 65 % of the body's k-grams. Archives and
     compressed files are unpacked, up to 64 MiB each. Bytecode that names the symbol is a hit without being read.
 
     Args:
         removed: symbol key (``path::qualname:line``) -> bytes of the body.
         public: where -> bytes, of all that a solver can read: workspace, statement, card.
     """
-    bodies = {key: _tokens(_without_comments(body.decode("latin-1"))) for key, body in removed.items()}
-    long = {key: tokens for key, tokens in bodies.items() if len(tokens) >= SHORTEST}
-    prints = {key: _fingerprints(tokens) for key, tokens in long.items()}
+    bodies = {key: _grams(_TOKEN.findall(_without_comments(body.decode("latin-1")))) for key, body in removed.items()}
+    long = {key: grams for key, grams in bodies.items() if len(grams) + K - 1 >= SHORTEST}
+    prints = {key: _fingerprints(grams) for key, grams in long.items()}
     hits: list[LeakHit] = []
     for where, data in public.items():
         for inner, content in _unpacked(where, data, _DEPTH):
             if _is_bytecode(inner, content):
                 hits += _named(inner, content, removed)
                 continue
-            for key, tokens in long.items():
+            for key, grams in long.items():
                 if prints[key] & _fingerprints_of(content):
-                    hit = _closely(inner, key, tokens, content)
+                    hit = _closely(inner, key, grams, content)
                     hits += [hit] if hit else []
     short = tuple(sorted(bodies.keys() - long.keys()))
     return LeakReport(hits=tuple(hits), too_short_to_search=short, files=len(public))
-
-
-def _tokens(text: str) -> list[str]:
-    return _TOKEN.findall(text)
 
 
 def _without_comments(text: str) -> str:
@@ -127,52 +125,56 @@ def _readings(content: bytes) -> Iterator[str]:
         yield html.unescape(re.sub(r"</?\w[^<>]*>", " ", text))
 
 
-def _grams(tokens: Sequence[str]) -> list[int]:
-    return [hash(tuple(tokens[at : at + K])) for at in range(len(tokens) - K + 1)]
+def _grams(tokens: Sequence[str]) -> array[int]:
+    return array("q", (hash(tuple(tokens[at : at + K])) for at in range(len(tokens) - K + 1)))
 
 
-def _fingerprints(tokens: Sequence[str]) -> frozenset[int]:
-    grams = _grams(tokens)
+def _fingerprints(grams: Sequence[int]) -> frozenset[int]:
     if len(grams) <= WINDOW:
-        return frozenset(grams[:1] and [min(grams)])
+        return frozenset([min(grams)] if grams else ())
     return frozenset(min(grams[at : at + WINDOW]) for at in range(len(grams) - WINDOW + 1))
+
+
+# Both are kept, since each task of a snapshot is searched for in much the same files.
+@lru_cache(maxsize=2048)
+def _grams_of(content: bytes) -> tuple[array[int], ...]:
+    """By reading."""
+    return tuple(_grams(_TOKEN.findall(text)) for text in _readings(content))
 
 
 @lru_cache(maxsize=8192)
 def _fingerprints_of(content: bytes) -> frozenset[int]:
-    """Of all readings of a file. Kept, since each task of a snapshot is searched for in much the same files."""
-    return frozenset().union(*(_fingerprints(_tokens(text)) for text in _readings(content)))
+    """Of all readings."""
+    return frozenset().union(*map(_fingerprints, _grams_of(content)))
 
 
-def _closely(where: str, key: str, body: Sequence[str], content: bytes) -> LeakHit | None:
+def _closely(where: str, key: str, body: Sequence[int], content: bytes) -> LeakHit | None:
+    """Measure a body's k-grams against a file; the best reading counts."""
+    wanted = frozenset(body)
+    tokens = len(body) + K - 1
     best: LeakHit | None = None
-    grams = _grams(body)
-    for text in _readings(content):
-        known = set(_grams(_tokens(text)))
-        shared = [gram in known for gram in grams]
-        covered = sum(any(shared[max(0, at - K + 1) : at + 1]) for at in range(len(body)))
-        run = _longest_run(body, _tokens(text), shared)
+    for grams in _grams_of(content):
+        places: dict[int, list[int]] = {}
+        for at, gram in enumerate(grams):
+            if gram in wanted:
+                places.setdefault(gram, []).append(at)
+        shared = [gram in places for gram in body]
+        covered = sum(any(shared[max(0, at - K + 1) : at + 1]) for at in range(tokens))
+        run = _longest_run(body, places)
         share = sum(shared) / len(shared)
-        if run >= max(SHORTEST, RUN_SHARE * len(body)) or share >= GRAM_SHARE:
+        if run >= max(SHORTEST, RUN_SHARE * tokens) or share >= GRAM_SHARE:
             hit = LeakHit(where=where, key=key, matched_tokens=covered, longest_run=run, share=round(share, 3))
             best = max((it for it in (best, hit) if it), key=lambda it: (it.longest_run, it.share))
     return best
 
 
-def _longest_run(body: Sequence[str], tokens: Sequence[str], shared: Sequence[bool]) -> int:
-    """Length of the longest run of tokens that both have, if it is at least K."""
-    places: dict[tuple[str, ...], list[int]] = {}
-    wanted = {tuple(body[at : at + K]) for at, is_shared in enumerate(shared) if is_shared}
-    for at in range(len(tokens) - K + 1):
-        gram = tuple(tokens[at : at + K])
-        if gram in wanted:
-            places.setdefault(gram, []).append(at)
+def _longest_run(body: Sequence[int], places: Mapping[int, Sequence[int]]) -> int:
+    """Tokens of the longest run that both have, if it is at least K."""
     longest = 0
     ending: dict[int, int] = {}
-    for at in range(len(shared)):
-        now = {place: ending.get(place - 1, K - 1) + 1 for place in places.get(tuple(body[at : at + K]), ())}
-        longest = max([longest, *now.values()])
-        ending = now
+    for gram in body:
+        ending = {place: ending.get(place - 1, K - 1) + 1 for place in places.get(gram, ())}
+        longest = max([longest, *ending.values()])
     return longest
 
 

@@ -13,7 +13,7 @@ __all__ = ["is_too_deep"]
 
 #: CPython refuses more open brackets than 200; no legal file has more.
 _BRACKETS: Final = 200
-#: Operators between two commas or newlines; the parser has been seen to die at 10,000 and its visitors give up at 1,000.
+#: Operators between two commas or newlines: the parser was seen to die at 10,000, and its visitors give up at 1,000.
 _CHAIN: Final = 2000
 _BRANCHES: Final = 300
 
