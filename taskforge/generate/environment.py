@@ -15,6 +15,9 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
 from taskforge.errors import EnvironmentBuildError, StoreFault, TaskRejected
 from taskforge.generate import environment_venv as venv
 from taskforge.generate.acquire import Snapshot
@@ -129,9 +132,15 @@ def _resolve(
         )
         metadata = metadata_of(built.wheel)
     extras = dict.fromkeys((*detected.extras, *test_extras(metadata.extras, dev=detected.dev)))
-    needed = runtime(metadata, list(extras), python)
+    # A test group may name the project itself with an extra.
+    asked = [Requirement(line) for line in (*detected.groups, *detected.pinned)]
+    for one in asked:
+        if canonicalize_name(one.name) == metadata.name:
+            extras |= dict.fromkeys(one.extras)
+    needed = runtime(metadata, [], python)
+    for_tests = runtime(metadata, [str(canonicalize_name(extra)) for extra in extras], python)
     log("resolving the tests' requirements")
-    lock = resolve_tests(needed, detected, python, log)
+    lock = resolve_tests(needed, for_tests, detected, python, log, project=metadata.name)
     _refuse_dependency(metadata.name, lock, "the tests")
     for name in sorted(lock.names & {"pip", "setuptools", "wheel"}):
         log(f"{name} is in the environment, because {lock.via.get(name, 'the project')} requires it")

@@ -171,7 +171,24 @@ def test_what_tests_ask_for_gives_way_and_is_told(tmp_path: Path, bubblewrap: Ba
     assert {"pytest", "iniconfig", "six"} <= names
     assert any("taskforge-no-such-project-at-all, which cannot be had" in line for line in said)
     assert any("import six, which nothing declares: added" in line for line in said)
-    assert any("taskforge-no-such-module-at-all, which nothing declares and no index has" in line for line in said)
+    assert any("taskforge-no-such-module-at-all, which nothing declares and cannot be had" in line for line in said)
+
+
+def test_what_would_install_a_copy_of_the_project_is_left_out(tmp_path: Path, bubblewrap: Backend) -> None:
+    asked = 'test = ["sortedcontainers[x]", "sortedcollections", "six"]'
+    taken = snapshot(
+        {
+            "pyproject.toml": f"{PYPROJECT}[dependency-groups]\n{asked}\n",
+            "own_build.py": EDITABLE.replace("demo", "sortedcontainers"),
+            "src/sortedcontainers/__init__.py": "",
+        },
+        name="sortedcontainers",
+    )
+    said: list[str] = []
+    recipe, _ = build(taken, backend=bubblewrap, cache=tmp_path, log=said.append)
+    assert {"six", "pytest"} <= {line.split("==")[0] for line in recipe.lock}
+    assert not any(line.startswith("sorted") for line in recipe.lock)
+    assert any("sortedcollections, which would install a copy of sortedcontainers itself" in line for line in said)
 
 
 def test_the_runners_own_dependencies_are_refused_with_the_chain(tmp_path: Path, bubblewrap: Backend) -> None:
