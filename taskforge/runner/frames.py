@@ -47,9 +47,10 @@ def write(fd, header, blob=b""):
 class Buffer:
     """Frames out of a non-blocking descriptor: feed what was read, take what is whole."""
 
-    def __init__(self):
-        # type: () -> None
+    def __init__(self, largest=MAX_HEADER):
+        # type: (int) -> None
         self.data = bytearray()
+        self.largest = largest
 
     def feed(self, block):
         # type: (bytes) -> list
@@ -57,7 +58,7 @@ class Buffer:
         found = []
         while len(self.data) >= _PREFIX.size:
             header_length, blob_length = _PREFIX.unpack(bytes(self.data[: _PREFIX.size]))
-            if header_length > MAX_HEADER or blob_length > MAX_HEADER:
+            if header_length + blob_length > self.largest:
                 raise ValueError("oversized frame")
             end = _PREFIX.size + header_length + blob_length
             if len(self.data) < end:

@@ -21,6 +21,7 @@ class Reporter:
         # type: (dict, int) -> None
         self.job = job
         self.fd = fd
+        self.pid = os.getpid()
         self.generation = job["generation"]
         self.phases = {}  # type: dict
         self.items = {}  # type: dict
@@ -29,6 +30,9 @@ class Reporter:
 
     def emit(self, **event):
         # type: (object) -> None
+        # A test that forks may let its child run on into pytest's own loop: one process speaks.
+        if os.getpid() != self.pid:
+            return
         event["generation"] = self.generation
         frames.write(self.fd, event)
 

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import resource
 import signal
 import time
 
@@ -17,14 +18,41 @@ def set_dumpable(value):
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_DUMPABLE)")
 
 
+def restrain(pids, disk):
+    # type: (int, int) -> None
+    """In a new child, before anything of a submission runs: its resource limits, and first to go when memory ends.
+
+    ``pids`` binds where the kernel counts this user's processes; root's it counts nowhere, a control group or the guard
+    then holds the limit. ``disk`` is bytes of one file.
+    """
+    for which, amount in (
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_FSIZE, disk),
+        (resource.RLIMIT_NPROC, pids),
+        (resource.RLIMIT_NOFILE, 4096),
+    ):
+        hard = resource.getrlimit(which)[1]
+        amount = amount if hard == resource.RLIM_INFINITY else min(amount, hard)
+        resource.setrlimit(which, (amount, amount))
+    with open("/proc/self/oom_score_adj", "w") as stream:
+        stream.write("900")
+
+
 def others(keep):
     # type: (set) -> list
     mine = os.getpid()
     return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != mine and int(name) not in keep]
 
 
+def running(keep):
+    # type: (set) -> list
+    """Those of the others that have not ended, whether waited for or not."""
+    return [pid for pid in others(keep) if _state(pid) not in "ZX"]
+
+
 def reap():
     # type: () -> list
+    """``(pid, status)`` of every child that has ended, adopted orphans too: the one place that waits for any."""
     ended = []
     while True:
         try:
@@ -45,7 +73,7 @@ def kill_all(keep, seconds=2.0):
     ended = []
     deadline = time.monotonic() + seconds
     while True:
-        alive = [pid for pid in others(keep) if _state(pid) not in "ZX"]
+        alive = running(keep)
         ended += reap()
         if not alive:
             return ended
@@ -62,6 +90,7 @@ def kill_all(keep, seconds=2.0):
 
 def _state(pid):
     # type: (int) -> str
+    """One letter as in ``/proc/<pid>/stat``; X for what is gone."""
     try:
         with open("/proc/%d/stat" % pid, "rb") as stream:
             return stream.read().rpartition(b")")[2].split()[0].decode()
@@ -82,6 +111,18 @@ def memory_bytes():
         private += (int(fields[1]) - int(fields[2])) * _PAGE
         shared = max(shared, int(fields[2]) * _PAGE)
     return private + shared
+
+
+def writable_tmpfs():
+    # type: () -> list
+    """Mount points whose files are memory: each is sized, together they are not."""
+    found = []
+    with open("/proc/self/mounts", "rb") as stream:
+        for line in stream:
+            _source, place, kind, options = line.split(b" ")[:4]
+            if kind == b"tmpfs" and b"rw" in options.split(b","):
+                found.append(place.decode("unicode_escape").encode("latin-1"))
+    return found
 
 
 def used_bytes(folder):

@@ -3,7 +3,6 @@
 Frames from the host: ``lay``, ``warm``, ``run``, ``exec``, ``read``. When the host goes away, so does everything here.
 """
 
-import json
 import os
 import selectors
 import signal
@@ -11,10 +10,9 @@ import subprocess
 import sys
 import time
 
-from . import files, frames, processes, session
+from . import files, frames, processes, session, warm
 
 WORKSPACE = "/workspace"
-POLL = 0.1
 
 
 class Supervisor:
@@ -26,7 +24,7 @@ class Supervisor:
         self.host_in = host_in
         self.host_out = host_out
         self.sources = sources
-        self.zygote = None  # type: session.Zygote
+        self.zygote = None  # type: warm.Zygote
 
     def serve(self):
         # type: () -> None
@@ -55,72 +53,109 @@ class Supervisor:
         # type: (dict, bytes) -> None
         try:
             entries, data = files.collect(frame["path"], frame["limit"])
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             self.send({"event": "refused", "errno": 0, "reason": str(error)})
         else:
             self.send({"event": "tree", "entries": entries}, data)
 
     def do_warm(self, frame, blob):
         # type: (dict, bytes) -> None
+        self.send(self.warmed(frame["timeout"]))
+
+    def warmed(self, timeout):
+        # type: (float) -> dict
         if self.zygote is None:
-            self.zygote = session.Zygote(self.sources, self.config["variables"])
-        answer = self.zygote.wait_warm(frame["timeout"])
+            self.zygote = warm.Zygote(self.sources, self.config["variables"])
+        answer = self.zygote.wait_warm(timeout)
         if answer.get("event") != "warm":
             self.zygote = None
-        self.send(answer)
+        return answer
 
     def do_run(self, frame, blob):
         # type: (dict, bytes) -> None
+        # An earlier job may have killed the one that was warm.
+        answer = self.warmed(60.0)
+        if answer["event"] != "warm":
+            raise RuntimeError("no second warm interpreter: %s" % answer["reason"])
         session.Session(self, frame).run()
+
+    def guard(self):
+        # type: () -> Guard
+        return Guard(self.config, {self.zygote.pid} if self.zygote is not None else set())
 
     def do_exec(self, frame, blob):
         # type: (dict, bytes) -> None
         started = time.monotonic()
-        output = bytearray()
-        cap = frame["output"]
+        limits = self.config["limits"]
         reader, writer = os.pipe()
+
+        def restrain():
+            # type: () -> None
+            # Whoever is not dumpable cannot write to its own /proc.
+            processes.set_dumpable(1)
+            processes.restrain(limits["pids"], limits["disk"])
+
         try:
             child = subprocess.Popen(
                 frame["argv"], stdin=subprocess.DEVNULL, stdout=writer, stderr=writer, cwd=frame["cwd"],
-                env=dict(self.config["variables"], **frame["env"]), start_new_session=True,
+                env=dict(self.config["variables"], **frame["env"]), start_new_session=True, preexec_fn=restrain,
             )  # fmt: skip
-        except OSError as error:
-            os.close(writer)
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
             os.close(reader)
             self.send({"event": "exec", "ended": "done", "returncode": 127, "seconds": 0.0}, str(error).encode())
             return
-        os.close(writer)
-        ended = "done"
-        guard = Guard(self.config)
+        finally:
+            os.close(writer)
+        child.returncode = 0  # Whoever reaps, reaps all: Popen shall not wait for it as well.
+        output = bytearray()
+        guard = self.guard()
         with selectors.DefaultSelector() as selector:
             selector.register(reader, selectors.EVENT_READ, "output")
             selector.register(self.host_in, selectors.EVENT_READ, "host")
-            while child.poll() is None:
-                for key, _mask in selector.select(POLL):
-                    if key.data == "host":
-                        self.host_spoke()
-                        continue
-                    block = os.read(reader, 65536)
-                    output += block[: max(0, cap - len(output))]
-                    if not block:
-                        selector.unregister(reader)
-                broken = guard.broken()
-                if broken or time.monotonic() - started > frame["timeout"]:
-                    ended = broken or "timeout"
-                    break
+            ended, status = self.attend(selector, guard, child.pid, started + frame["timeout"], output, frame["output"])
+        guard.look()
         # Whatever the command left running goes with it; then the pipe has an end.
-        keep = {self.zygote.pid} if self.zygote is not None else set()
-        reaped = dict(processes.kill_all(keep))
-        returncode = child.returncode
-        if returncode is None and ended == "done":
-            returncode = os.WEXITSTATUS(reaped.get(child.pid, 0))
+        gone = dict(processes.kill_all({self.zygote.pid} if self.zygote is not None else set()))
+        if self.zygote is not None and (self.zygote.pid in gone or self.zygote.pid not in processes.running(set())):
+            self.zygote.close()
+            self.zygote = None
         for block in iter(lambda: os.read(reader, 65536), b""):
-            output += block[: max(0, cap - len(output))]
+            output += block[: max(0, frame["output"] - len(output))]
         os.close(reader)
-        child.returncode = 0 if returncode is None else returncode
-        seconds = time.monotonic() - started
-        code = None if ended != "done" else returncode
-        self.send({"event": "exec", "ended": ended, "returncode": code, "seconds": seconds}, bytes(output))
+        code = None
+        if ended == "done":
+            code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+            if code != 0 and guard.was_full:
+                ended, code = "disk_full", None
+        self.send(
+            {"event": "exec", "ended": ended, "returncode": code, "seconds": time.monotonic() - started}, bytes(output)
+        )
+
+    def attend(self, selector, guard, pid, deadline, output, cap):
+        # type: (selectors.BaseSelector, Guard, int, float, bytearray, int) -> tuple
+        """``(ended, wait status)`` of a command; the status only when it ended by itself."""
+        pause = guard.interval
+        while True:
+            for key, _mask in selector.select(pause):
+                if key.data == "host":
+                    self.host_spoke()
+                    continue
+                block = os.read(key.fd, 65536)
+                output += block[: max(0, cap - len(output))]
+                if not block:
+                    # Most commands end when they close their output.
+                    selector.unregister(key.fd)
+                    pause = 0.002
+            status = dict(processes.reap()).get(pid)
+            if status is not None:
+                return "done", status
+            broken = guard.broken()
+            if broken:
+                return broken, 0
+            if time.monotonic() > deadline:
+                return "timeout", 0
+            if len(selector.get_map()) == 1:
+                pause = min(guard.interval, pause * 1.5)
 
     def host_spoke(self):
         # type: () -> None
@@ -131,28 +166,47 @@ class Supervisor:
 
 
 class Guard:
-    """Limits that no kernel object holds for us here: memory where no cgroup does, and the tell-tale of a full disk."""
+    """Limits that no kernel object holds for us here: memory and processes where no control group does, and the
+    tell-tale of a full disk. ``keep`` are processes of the machinery."""
 
-    def __init__(self, config):
-        # type: (dict) -> None
-        self.memory = config["limits"]["memory"] if config["poll_memory"] else 0
-        self.folders = (WORKSPACE, "/tmp")
+    def __init__(self, config, keep):
+        # type: (dict, set) -> None
+        self.polls = config["poll_memory"]
+        self.memory = config["limits"]["memory"]
+        self.pids = config["limits"]["pids"]
+        self.interval = 0.03 if self.polls else 0.1
+        self.keep = keep
+        self.folders = processes.writable_tmpfs()
         self.was_full = False
+        self.used = 0
         self.checked = 0.0
+        self.why = ""
+
+    def look(self):
+        # type: () -> None
+        """See how full the disks are."""
+        self.used = 0
+        for folder in self.folders:
+            taken, free = processes.used_bytes(folder)
+            self.used += taken
+            self.was_full = self.was_full or free < 4096
 
     def broken(self):
         # type: () -> str
+        """Why the run must end now, or empty."""
         now = time.monotonic()
-        if now - self.checked < POLL:
+        if now - self.checked < self.interval:
             return ""
         self.checked = now
-        used = 0
-        for folder in self.folders:
-            taken, free = processes.used_bytes(folder)
-            used += taken
-            self.was_full = self.was_full or free < 4096
-        if self.memory and processes.memory_bytes() + used > self.memory:
+        self.look()
+        if not self.polls:
+            return ""
+        if processes.memory_bytes() + self.used > self.memory:
+            self.why = "the sandbox used more than its %d MiB of memory" % (self.memory >> 20)
             return "oom"
+        if len(processes.running(self.keep)) > self.pids:
+            self.why = "the sandbox had more than its %d processes" % self.pids
+            return "crashed"
         return ""
 
 
@@ -179,9 +233,3 @@ def main(sources):
         frames.write(host_out, {"event": "broken", "reason": traceback.format_exc()[-4000:]})
         os._exit(70)
     os._exit(0)
-
-
-def sources_of(blob):
-    # type: (bytes) -> dict
-    found = json.loads(blob.decode("ascii"))  # type: dict
-    return found

@@ -4,8 +4,8 @@ It never imports anything of the workspace, so that all it holds was read before
 Descriptors: 3 commands in, 4 answers out, 5 events of workers. 0 is /dev/null, 1 and 2 a pipe to the supervisor.
 """
 
+import contextlib
 import os
-import resource
 import signal
 import sys
 
@@ -48,8 +48,7 @@ def main():
         child = os.fork()
         if child == 0:
             work(job)
-        _pid, status = os.waitpid(child, 0)
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        _pid, status, used = os.wait4(child, 0)
         frames.write(ANSWERS, {"event": "exit", "status": status, "cpu": used.ru_utime + used.ru_stime})
 
 
@@ -63,19 +62,9 @@ def work(job):
         os.setsid()
         # The child is ordinary again: tests may look at their own /proc/self.
         processes.set_dumpable(1)
-        for which, amount in (
-            (resource.RLIMIT_CORE, 0),
-            (resource.RLIMIT_FSIZE, job["disk"]),
-            (resource.RLIMIT_NPROC, job["pids"]),
-            (resource.RLIMIT_NOFILE, 4096),
-        ):
-            hard = resource.getrlimit(which)[1]
-            amount = amount if hard == resource.RLIM_INFINITY else min(amount, hard)
-            resource.setrlimit(which, (amount, amount))
+        processes.restrain(job["pids"], job["disk"])
         # A write past RLIMIT_FSIZE shall be an error in the test, not the end of the process.
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        with open("/proc/self/oom_score_adj", "w") as stream:
-            stream.write("900")
         from . import plugin
 
         status = plugin.run(job, EVENTS)
@@ -84,6 +73,8 @@ def work(job):
 
         traceback.print_exc()
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        # A test may have closed or replaced either: that must not keep this process from its end.
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
         os._exit(status)
