@@ -48,6 +48,7 @@ def acquire(source: Source, *, cache: Path, index_url: str, timeout: float) -> S
     Raises:
         SourceError: when it cannot be had, is damaged, unsafe to unpack, too large, or lacks content that git keeps
             elsewhere (``submodule_unavailable`` and ``lfs_pointer``, named in the message).
+        UsageError: when a ``pypi:`` source's version is none.
         StoreFault: when the cache cannot be written.
     """
     try:
