@@ -1,1 +1,121 @@
+"""The command line: a file a command, and errors turned into exit codes."""
 
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from taskforge.cli.demo import demo
+from taskforge.cli.doctor import doctor
+from taskforge.cli.generate import generate
+from taskforge.cli.grade import grade
+from taskforge.cli.list import list_tasks
+from taskforge.cli.show import show
+from taskforge.cli.validate import validate
+from taskforge.errors import TaskforgeError
+from taskforge.version import __version__
+
+__all__ = ["app", "main"]
+
+EXIT_INTERNAL = 70
+EXIT_INTERRUPTED = 130
+
+app = typer.Typer(
+    name="taskforge",
+    help="Verified re-implementation tasks from real repositories.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+#: Name -> function. One line makes a command.
+_COMMANDS: dict[str, Callable[..., None]] = {
+    "demo": demo,
+    "generate": generate,
+    "validate": validate,
+    "grade": grade,
+    "list": list_tasks,
+    "show": show,
+    "doctor": doctor,
+}
+for _name, _command in _COMMANDS.items():
+    app.command(_name)(_command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"taskforge {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    debug: Annotated[bool, typer.Option("--debug", help="Log everything, and show tracebacks.")] = False,
+    verbose: Annotated[int, typer.Option("-v", count=True, help="Log more; twice for debugging.")] = 0,
+    version: Annotated[  # noqa: ARG001 - its callback does the work
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    import logging
+
+    level = logging.DEBUG if debug or verbose > 1 else logging.INFO if verbose else logging.WARNING
+    logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    # What the libraries below log at DEBUG drowns what we say.
+    for name in ("httpcore", "httpx"):
+        logging.getLogger(name).setLevel(max(level, logging.WARNING if not debug else logging.INFO))
+
+
+def main() -> None:
+    """The entry point: runs one command and ends the process."""
+    # Before anything is parsed, so that an error in parsing can be debugged, too.
+    sys.exit(_run(debug="--debug" in sys.argv[1:]))
+
+
+def _run(*, debug: bool) -> int:
+    try:
+        # Typer turns KeyboardInterrupt into exit code 130 itself in standalone mode, without saying how to resume.
+        result = app(standalone_mode=False)
+        sys.stdout.flush()
+    except TaskforgeError as error:
+        return _complain(error.message, error.hint, error.exit_code, debug=debug)
+    except KeyboardInterrupt:
+        return _complain("interrupted: run the same command again to resume", "", EXIT_INTERRUPTED, debug=debug)
+    except BrokenPipeError:
+        # The reader has gone: a later flush at exit would complain about it once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:  # noqa: BLE001 - the last stop before the user
+        return _last_stop(error, debug=debug)
+    return result if isinstance(result, int) else 0
+
+
+def _last_stop(error: Exception, *, debug: bool) -> int:
+    if type(error).__name__ == "Abort":
+        return _complain("interrupted: run the same command again to resume", "", EXIT_INTERRUPTED, debug=debug)
+    show = getattr(error, "show", None)
+    code = getattr(error, "exit_code", None)
+    # Typer's own complaints about options; which library they come from depends on its version.
+    if callable(show) and isinstance(code, int):
+        show()
+        return code
+    if type(error).__module__.startswith("pydantic") and hasattr(error, "errors"):
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return _complain(f"{where}: {first['msg']}", "check TASKFORGE_* variables and taskforge.toml", 2, debug=debug)
+    text = " ".join(str(error).split()) or "no message"
+    return _complain(
+        f"{type(error).__name__}: {text}", "run again with --debug for the traceback", EXIT_INTERNAL, debug=debug
+    )
+
+
+def _complain(message: str, hint: str, code: int, *, debug: bool) -> int:
+    if debug:
+        traceback.print_exc()
+    lines = [f"error: {message}" if code != EXIT_INTERRUPTED else message, *([f"hint: {hint}"] if hint else [])]
+    sys.stderr.buffer.write(("\n".join(lines) + "\n").encode("utf-8", "backslashreplace"))
+    return code

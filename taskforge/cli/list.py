@@ -1,0 +1,47 @@
+"""``taskforge list``: the tasks of a corpus."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["list_tasks"]
+
+
+def list_tasks(
+    corpus: Annotated[Path, typer.Argument(help="What `taskforge generate --out` wrote.")],
+    sort: Annotated[str, typer.Option(help="lines, tests or id.")] = "id",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the cards as JSON.")] = False,
+) -> None:
+    """List the tasks of a corpus."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    from taskforge.cli.common import console, print_json
+    from taskforge.corpus import Corpus
+    from taskforge.errors import UsageError
+
+    if sort not in {"lines", "tests", "id"}:
+        raise UsageError(f"there is no order {sort!r}", hint="sort by lines, tests or id")
+    cards = list(Corpus.open(corpus).cards())
+    if sort == "lines":
+        cards.sort(key=lambda card: (-card.metrics.lines, card.id))
+    elif sort == "tests":
+        cards.sort(key=lambda card: (-card.metrics.fail_to_pass, card.id))
+    if as_json:
+        print_json([card.model_dump(mode="json") for card in cards])
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in ("id", "mode", "feature"):
+        table.add_column(name, overflow="fold")
+    for name in ("lines", "F2P", "P2P"):
+        table.add_column(name, justify="right")
+    for card in cards:
+        more = f" (+{len(card.feature) - 1})" if len(card.feature) > 1 else ""
+        numbers = (card.metrics.lines, card.metrics.fail_to_pass, card.metrics.pass_to_pass)
+        table.add_row(card.id, card.mode, escape(card.feature[0] + more), *(str(number) for number in numbers))
+    show = console()
+    show.print(table)
+    show.print(f"{len(cards)} tasks")
