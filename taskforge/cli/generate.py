@@ -19,7 +19,7 @@ __all__ = ["generate", "print_report"]
 
 
 def generate(
-    source: Annotated[str, typer.Argument(help="pypi:NAME==VERSION, GIT-URL@COMMIT, PATH@COMMIT, an sdist or a folder.")],
+    source: Annotated[str, typer.Argument(help="pypi:NAME==VERSION, URL@COMMIT, PATH@COMMIT, an sdist or a folder.")],
     out: Annotated[Path, typer.Option("--out", help="The corpus: made when missing, added to when there.")],
     max_tasks: Annotated[int | None, typer.Option("--max", min=1, help="Stop after this many tasks.")] = None,
     mode: Annotated[str, typer.Option(help="How a feature is taken out.")] = "stub",
@@ -28,8 +28,8 @@ def generate(
     min_pass: Annotated[float, typer.Option(min=0, max=100, help="Percent of tests that must pass untouched.")] = 90.0,
     runs: Annotated[int, typer.Option(min=1, help="Baseline runs of the suite; the last one is shuffled.")] = 3,
     p2p_seconds: Annotated[float, typer.Option(min=0, help="Seconds of PASS_TO_PASS that a grade runs.")] = 20.0,
-    tests: Annotated[str, typer.Option(help="hidden: leave the files of FAIL_TO_PASS out; visible: leave them in.")] = "hidden",
-    python: Annotated[str | None, typer.Option(help="Interpreter, e.g. 3.12; chosen by the project when left out.")] = None,
+    tests: Annotated[str, typer.Option(help="Files of FAIL_TO_PASS in the workspace: hidden or visible.")] = "hidden",
+    python: Annotated[str | None, typer.Option(help="Interpreter, such as 3.12; chosen when left out.")] = None,
     sandbox: Annotated[str | None, typer.Option(help="bubblewrap or auto.")] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Overwrite tasks of the same id.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,

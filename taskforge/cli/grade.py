@@ -30,7 +30,7 @@ def grade(
     empty: Annotated[bool, typer.Option("--empty", help="Grade doing nothing: a control.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Run every PASS_TO_PASS, not only the chosen ones.")] = False,
     reward: Annotated[str, typer.Option(help="binary or fraction.")] = "binary",
-    strict: Annotated[bool, typer.Option("--strict", help="Refuse submissions that touch tests or their setup.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse submissions that touch tests.")] = False,
     sandbox: Annotated[str | None, typer.Option(help="bubblewrap or auto.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
 ) -> None:
@@ -90,7 +90,13 @@ def _with_status(grader: Grader, given: Any, policy: Any, *, quiet: bool) -> Ver
 
 
 def grader_for(
-    corpus: Any, task: str, *, pool: Any, backend: Backend, settings: Settings, environments: dict[str, Any] | None = None
+    corpus: Any,
+    task: str,
+    *,
+    pool: Any,
+    backend: Backend,
+    settings: Settings,
+    environments: dict[str, Any] | None = None,
 ) -> Grader:
     """A grader for a task of a corpus; its environment is rebuilt from the recipe when this host lacks it.
 
@@ -131,7 +137,8 @@ def print_verdict(console: Console, verdict: Verdict) -> None:
     from rich.table import Table
 
     colour = "green" if verdict.resolved else "red"
-    console.print(f"[bold {colour}]{verdict.outcome}[/]  reward {verdict.reward:g}  {escape(verdict.task)}", highlight=False)
+    head = f"[bold {colour}]{verdict.outcome}[/]  reward {verdict.reward:g}"
+    console.print(f"{head}  {escape(verdict.task)}", highlight=False)
     if verdict.tests:
         table = Table(box=None, pad_edge=False)
         for heading in ("tests", "passed", "not passed", "of"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Literal, TypeAlias
 
 from taskforge.errors import EnvironmentBuildError, SandboxFault
 from taskforge.model import Outcome, TestMap, TestRecord, Tree
@@ -12,6 +13,8 @@ from taskforge.sandbox import Environment, Limits, PytestJob, RunResult, Sandbox
 from taskforge.sandbox.pool import Pool
 
 __all__ = ["build_testmap", "suite_run"]
+
+Recorder: TypeAlias = Literal["monitoring", "coverage"]
 
 #: A test that is slower than this at baseline is left out, seconds.
 BASELINE_LIMIT = 120.0
@@ -51,18 +54,17 @@ def build_testmap(
         EnvironmentBuildError: no tests, the runner does not start, or fewer than ``min_pass`` percent pass every time.
     """
     minor = tuple(int(part) for part in environment.python.split(".")[:2])
-    recorder = "monitoring" if minor >= (3, 12) else "coverage"
-    plans: list[PytestJob] = []
-    for number in range(max(1, runs)):
-        plans.append(
-            PytestJob(
-                default_limit=BASELINE_LIMIT,
-                collect_limit=300.0,
-                wall_seconds=3600.0,
-                record=recorder if number == 0 else "",
-                shuffle=seed if number and number == runs - 1 else None,
-            )
+    recorder: Recorder = "monitoring" if minor >= (3, 12) else "coverage"
+    plans = [
+        PytestJob(
+            default_limit=BASELINE_LIMIT,
+            collect_limit=300.0,
+            wall_seconds=3600.0,
+            record=recorder if number == 0 else "",
+            shuffle=seed if number and number == runs - 1 else None,
         )
+        for number in range(max(1, runs))
+    ]
     spec = SandboxSpec(environment=environment, tree=tree, protected=protected, limits=limits)
     recording = SandboxSpec(environment=environment, tree=tree, protected=protected, limits=limits, tools=True)
     with ThreadPoolExecutor(max_workers=max(1, jobs)) as threads:
@@ -96,7 +98,8 @@ def _refuse_hopeless(first: RunResult) -> None:
             hint="a test requirement may be missing: add it to the project's test extra or group",
         )
     raise EnvironmentBuildError(
-        f"no tests found:\n{said}", hint="taskforge needs a suite that pytest can collect; sdists often leave theirs out"
+        f"no tests found:\n{said}",
+        hint="taskforge needs a suite that pytest can collect; sdists often leave theirs out",
     )
 
 
@@ -110,7 +113,7 @@ def _joined(
     results: Sequence[RunResult],
     tree: Tree,
     environment: Environment,
-    recorder: str,
+    recorder: Recorder,
     seed: int,
     min_pass: float,
 ) -> TestMap:
@@ -151,7 +154,7 @@ def _joined(
         functions=results[0].functions,
         tests=tuple(records),
         unattributed=results[0].unattributed,
-        recorder="monitoring" if recorder == "monitoring" else "coverage",
+        recorder=recorder,
         shuffle_seed=seed,
         collection_errors=dict(results[0].collection_errors),
     )
@@ -164,5 +167,5 @@ def _examples(records: Sequence[TestRecord], results: Sequence[RunResult]) -> st
     for record in bad[:3]:
         last = reasons.get(record.id, "").strip().splitlines()
         lines.append(f"\n  {record.id}: {', '.join(record.outcomes)}" + (f": {last[-1][:200]}" if last else ""))
-    errors = [f"\n  {name}: {text.strip().splitlines()[-1][:200]}" for name, text in results[0].collection_errors.items()]
+    errors = [f"\n  {name}: {text.strip()[-200:]}" for name, text in results[0].collection_errors.items()]
     return "".join(lines + errors[:3])

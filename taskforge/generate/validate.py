@@ -79,7 +79,7 @@ def prove_effect(
     """Run the tests that enter the feature, then every stable test, on the tree without it.
 
     Raises:
-        TaskRejected: ``tests_do_not_notice``, ``hangs_without_feature``, ``collection_breaks``, ``stub_oom`` and others.
+        TaskRejected: ``tests_do_not_notice``, ``hangs_without_feature``, ``collection_breaks``, ``stub_oom``, …
         SandboxFault: when a sandbox broke.
     """
     spec = SandboxSpec(environment=environment, tree=removed, protected=protected, limits=limits)
@@ -97,7 +97,9 @@ def prove_effect(
     failed_first = {one.id for one in first.reports if one.outcome in ("failed", "error")}
     outcomes = {one.id: one for one in whole.reports}
     entering = set(candidate.tests)
-    fail, keep, out = [], [], []
+    fail: list[str] = []
+    keep: list[str] = []
+    out: list[str] = []
     for name in stable:
         outcome = outcomes[name].outcome if name in outcomes else "missing"
         if outcome == "passed":
@@ -127,7 +129,7 @@ def _refuse_broken_collection(test_map: TestMap, wanted: Sequence[str], result: 
         raise TaskRejected("collection_breaks", f"{name} is not collected any more: {last[0][:200]}")
     lost = set(wanted) - set(result.collected)
     if lost:
-        raise TaskRejected("collection_changes", f"{len(lost)} tests are not collected any more: {sorted(lost)[0]}")
+        raise TaskRejected("collection_changes", f"{len(lost)} tests are not collected any more: {min(lost)}")
 
 
 def prove(

@@ -1,4 +1,4 @@
-"""Submission -> protected paths -> sandbox -> verdict -> reward. Generation calls the same :func:`grade` that users call."""
+"""Submission -> protected paths -> sandbox -> verdict -> reward. Generation calls the same grader that users call."""
 
 from taskforge.grade.grading import Grader
 from taskforge.grade.submission import Submission, read_submission

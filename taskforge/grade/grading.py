@@ -145,7 +145,7 @@ class Grader:
         changes = admit(
             apply(reference_of(self.bundle), self.bundle.workspace), self.bundle.tests, strict=False
         ).changes
-        required = {name: "" for name in ids}
+        required = dict.fromkeys(ids, "")
         control = self._run(changes, required, MAX_HOST_FACTOR, Phases(), None)
         passed = [one for one in control.reports if one.outcome == "passed"]
         if control.ended != "done" or len(passed) != len(required):

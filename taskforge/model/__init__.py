@@ -6,7 +6,7 @@ from taskforge.model.feature import Candidate, Span, Symbol
 from taskforge.model.source import Provenance, Source
 from taskforge.model.task import Metrics, TaskCard, TaskTests
 from taskforge.model.tests import Outcome, TestMap, TestRecord
-from taskforge.model.tree import Changes, Entry, Tree
+from taskforge.model.tree import Changes, Entry, Tree, check_path
 from taskforge.model.verdict import Policy, TestVerdict, Verdict, VerdictOutcome
 
 __all__ = [
@@ -30,5 +30,6 @@ __all__ = [
     "Value",
     "Verdict",
     "VerdictOutcome",
+    "check_path",
     "digest_of",
 ]

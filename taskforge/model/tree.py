@@ -1,6 +1,7 @@
 """A tree of files, by bytes.
 
-Paths are POSIX, relative, and held as ``str`` decoded with ``surrogateescape``, so that names which are not UTF-8 survive.
+Paths are POSIX, relative, and held as ``str`` decoded with ``surrogateescape``, so that names which are not UTF-8
+survive.
 Like git, a tree holds regular files, executable files and symbolic links; empty directories do not exist in it.
 """
 

@@ -1,0 +1,5 @@
+"""``python -m taskforge``."""
+
+from taskforge.cli import main
+
+main()
