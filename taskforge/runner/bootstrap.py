@@ -1,8 +1,10 @@
-"""Makes the runner's sources importable as ``taskforge_runner`` and enters one of them. Executed as text, never imported.
+"""Makes the runner's sources importable as ``taskforge_runner`` and enters one of them. Executed as text, never
+imported.
 
 ``SOURCES`` (name -> source), ``MAIN`` (module to enter) and ``BLOB`` (the sources as they came) are given by whoever
 executes it.
 """
+# ruff: noqa: ARG002, S102
 
 import importlib.abc
 import importlib.util

@@ -2,6 +2,7 @@
 
 Layout: 4 bytes header length, 8 bytes blob length (big-endian), header (ASCII JSON), blob.
 """
+# ruff: noqa: N818
 
 import json
 import os

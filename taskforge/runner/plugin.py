@@ -3,6 +3,7 @@
 What this process says is a claim. The supervisor keeps the clock and the wait status, the host keeps the list of what
 must be heard.
 """
+# ruff: noqa: ARG002, ARG005, S311
 
 import os
 import random
@@ -137,7 +138,7 @@ def judge(phases):
         return "error"
     if any(outcome == "failed" for part, outcome in phases):
         return "failed"
-    for part, outcome in whole:
+    for _part, outcome in whole:
         if outcome in ("xfailed", "xpassed", "skipped"):
             return outcome
     if [part for part, outcome in whole if outcome == "passed"] == ["setup", "call", "teardown"]:

@@ -3,6 +3,7 @@
 ``monitoring`` uses ``sys.monitoring`` (3.12 and later): a start event that disables itself until the next test, so that
 a hot function costs once a test. ``coverage`` uses coverage.py's contexts on older interpreters.
 """
+# ruff: noqa: ARG002
 
 import sys
 

@@ -2,6 +2,7 @@
 
 Frames from the host: ``lay``, ``warm``, ``run``, ``exec``, ``read``. When the host goes away, so does everything here.
 """
+# ruff: noqa: ARG002, PLW1509
 
 import os
 import selectors

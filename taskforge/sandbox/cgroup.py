@@ -7,13 +7,15 @@ import errno
 import logging
 import os
 import time
+import uuid
 from pathlib import Path
 
-__all__ = ["Cgroup", "available", "create"]
+__all__ = ["Cgroup", "available", "create", "sweep"]
 
 log = logging.getLogger("taskforge.sandbox")
 
 ROOT = Path("/sys/fs/cgroup")
+_LABEL = "taskforge-"
 
 
 class Cgroup:
@@ -28,33 +30,32 @@ class Cgroup:
         """Files to which a process writes its id to enter."""
         return [folder / "cgroup.procs" for folder in self.folders]
 
-    def killed(self) -> bool:
-        """Whether the kernel killed anything here for want of memory."""
+    def kills(self) -> int:
+        """How many processes the kernel killed here for want of memory."""
         for folder in self.folders:
             for name in ("memory.events", "memory.oom_control"):
                 with contextlib.suppress(FileNotFoundError):
                     for line in (folder / name).read_text().splitlines():
-                        if line.startswith("oom_kill ") and line.split()[1] != "0":
-                            return True
-        return False
+                        if line.startswith("oom_kill "):
+                            return int(line.split()[1])
+        return 0
 
-    def remove(self) -> None:
+    def remove(self, seconds: float = 5.0) -> None:
         """Remove the folders; the kernel needs a moment after the last process has gone."""
+        deadline = time.monotonic() + seconds
         for folder in self.folders:
-            for _attempt in range(50):
+            while True:
                 try:
                     folder.rmdir()
                 except FileNotFoundError:
                     break
                 except OSError as error:
-                    if error.errno != errno.EBUSY:
+                    if error.errno != errno.EBUSY or time.monotonic() > deadline:
                         log.warning("cannot remove %s: %s", folder, error)
                         break
                     time.sleep(0.01)
                 else:
                     break
-            else:
-                log.warning("cannot remove %s: still in use", folder)
 
 
 def _own() -> dict[str, str]:
@@ -94,12 +95,28 @@ def available() -> bool:
     return _parents() is not None
 
 
-def create(name: str, *, memory: int, pids: int) -> Cgroup | None:
+def sweep() -> list[Path]:
+    """Remove the empty groups of processes that are gone. Returns what was removed."""
+    found = _parents()
+    gone = []
+    for parent in found[0] if found else []:
+        for folder in parent.glob(_LABEL + "*"):
+            pid = folder.name.removeprefix(_LABEL).split("-")[0]
+            if pid.isdigit() and not Path("/proc", pid).exists():
+                # One that still holds a process refuses.
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+                    gone.append(folder)
+    return gone
+
+
+def create(*, memory: int, pids: int) -> Cgroup | None:
     """A new group with both limits (bytes, count), or None when this user cannot make one."""
     found = _parents()
     if found is None:
         return None
     parents, v2 = found
+    name = f"{_LABEL}{os.getpid()}-{uuid.uuid4().hex[:12]}"
     made = Cgroup([parent / name for parent in parents], v2=v2)
     values = (
         {"memory.max": memory, "memory.swap.max": 0, "pids.max": pids}

@@ -1,7 +1,7 @@
 """Started, warmed sandboxes that wait for work.
 
-One submission a sandbox: what is taken is never given back. The pool starts the next one while the last one works, keeps
-those waiting that were asked for most recently, and ends all of them when it is closed.
+One submission a sandbox: what is taken is never given back. The pool starts the next one while the last one works,
+keeps those waiting that were asked for most recently, and ends all of them when it is closed.
 """
 
 from __future__ import annotations

@@ -14,11 +14,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.resources import files
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self
 
 from taskforge.errors import SandboxFault
-from taskforge.model import Changes, Entry, Outcome, Tree
+from taskforge.model import Changes, Entry, Tree
 from taskforge.sandbox import WORKSPACE, Ended, ExecResult, PytestJob, RunResult, SandboxSpec, TestReport
+from taskforge.sandbox.heard import Heard
 
 __all__ = ["BOOTSTRAP", "WireSandbox", "sources", "variables_of"]
 
@@ -73,8 +74,11 @@ def variables_of(spec: SandboxSpec) -> dict[str, str]:
 
 
 class WireSandbox:
-    """A sandbox behind two pipes. ``stop`` ends the supervisor and all below it; ``ended_by_memory`` asks whoever holds
-    the memory limit (a cgroup) whether it killed something."""
+    """A sandbox behind two pipes, which are its own from here on, whatever happens.
+
+    ``stop`` ends the supervisor and all below it, once; ``memory_kills`` asks whoever holds the memory limit (a cgroup)
+    how often it killed; ``tree`` is laid at start.
+    """
 
     def __init__(
         self,
@@ -85,24 +89,33 @@ class WireSandbox:
         back: int,
         stop: Callable[[], str],
         poll_memory: bool,
-        ended_by_memory: Callable[[], bool] = lambda: False,
+        memory_kills: Callable[[], int] = lambda: 0,
+        tree: Changes | None = None,
     ) -> None:
         self.backend = backend
         self.spec = spec
         self._to, self._back = to, back
         self._stop = stop
-        self._memory = ended_by_memory
+        self._memory_kills = memory_kills
         self._closed = False
         self._warm = False
         self._lost = ""
         os.set_blocking(to, False)
-        limits = spec.limits
+        try:
+            self._greet(poll_memory)
+            self.lay(tree or {})
+        except BaseException:
+            self.close()
+            raise
+
+    def _greet(self, poll_memory: bool) -> None:
+        limits = self.spec.limits
         blob = sources()
         self._write(len(blob).to_bytes(8, "big") + blob, time.monotonic() + GRACE)
         mib = 1024 * 1024
         self._send(
             {
-                "variables": variables_of(spec),
+                "variables": variables_of(self.spec),
                 "poll_memory": poll_memory,
                 "limits": {
                     "memory": limits.memory_mb * mib,
@@ -119,8 +132,7 @@ class WireSandbox:
     def _write(self, data: bytes, deadline: float) -> None:
         view = memoryview(data)
         while view:
-            _r, writable, _x = select.select([], [self._to], [], max(0.0, deadline - time.monotonic()))
-            if not writable:
+            if not _ready(self._to, select.POLLOUT, deadline):
                 raise self._gone("did not take its input in time")
             try:
                 view = view[os.write(self._to, view) :]
@@ -136,8 +148,7 @@ class WireSandbox:
     def _exactly(self, count: int, deadline: float) -> bytes:
         parts: list[bytes] = []
         while count:
-            readable, _w, _x = select.select([self._back], [], [], max(0.0, deadline - time.monotonic()))
-            if not readable:
+            if not _ready(self._back, select.POLLIN, deadline):
                 raise self._gone("did not answer in time")
             block = os.read(self._back, min(count, 1 << 20))
             if not block:
@@ -150,7 +161,10 @@ class WireSandbox:
         header_length, blob_length = _PREFIX.unpack(self._exactly(_PREFIX.size, deadline))
         if header_length > _MAX_HEADER:
             raise self._gone("sent a frame without sense")
-        header = json.loads(self._exactly(header_length, deadline))
+        try:
+            header = json.loads(self._exactly(header_length, deadline))
+        except ValueError:
+            raise self._gone("sent a frame without sense") from None
         return header, self._exactly(blob_length, deadline)
 
     def _expect(self, event: str, timeout: float) -> tuple[dict[str, Any], bytes]:
@@ -170,7 +184,7 @@ class WireSandbox:
     def _gone(self, how: str) -> SandboxFault:
         said = self._stop()
         self._lost = self._lost or how
-        memory = " (its memory limit was hit)" if self._memory() else ""
+        memory = " (its memory limit was hit)" if self._memory_kills() else ""
         return SandboxFault(
             f"the {self.backend} sandbox {how}{memory}" + (f": {said}" if said else ""), kind="sandbox_lost"
         )
@@ -219,24 +233,37 @@ class WireSandbox:
         for name, kind, size in header["entries"]:
             out[name] = Entry(data=blob[offset : offset + size], kind=kind)
             offset += size
-        return Tree(out)
+        try:
+            return Tree(out)
+        except ValueError as error:
+            raise SandboxFault(f"{path} is no tree: {error}", kind="sandbox_refused", retryable=False) from None
 
     def exec(
         self, argv: Iterable[str], *, timeout: float, cwd: str = WORKSPACE, env: Mapping[str, str] | None = None
     ) -> ExecResult:
         """Run a command inside."""
+        started, kills = time.monotonic(), self._memory_kills()
+        timeout = min(timeout, self.spec.limits.wall_seconds)
         cap = self.spec.limits.output_kb * 1024
         self._send(
             {"op": "exec", "argv": list(argv), "cwd": cwd, "env": dict(env or {}), "timeout": timeout, "output": cap}
         )
-        header, blob = self._expect("exec", timeout + GRACE)
-        return ExecResult(
-            ended=header["ended"], returncode=header["returncode"], output=blob, seconds=header["seconds"]
-        )
+        try:
+            header, blob = self._expect("exec", timeout + GRACE)
+        except SandboxFault:
+            if self._memory_kills() == kills:
+                raise
+            return ExecResult(ended="oom", returncode=None, output=b"", seconds=time.monotonic() - started)
+        ended, returncode = header["ended"], header["returncode"]
+        if ended == "done" and returncode != 0 and self._memory_kills() > kills:
+            ended, returncode = "oom", None
+        return ExecResult(ended=ended, returncode=returncode, output=blob, seconds=header["seconds"])
 
     def run(self, job: PytestJob, on_report: Callable[[TestReport], None] | None = None) -> RunResult:
         """Run tests; see :class:`taskforge.sandbox.Sandbox`."""
         self.warm()
+        kills = self._memory_kills()
+        wall = min(job.wall_seconds, self.spec.limits.wall_seconds)
         self._send(
             {
                 "op": "run",
@@ -245,7 +272,7 @@ class WireSandbox:
                 "limits": dict(job.limits),
                 "default": job.default_limit,
                 "collect": job.collect_limit,
-                "wall": job.wall_seconds,
+                "wall": wall,
                 "record": job.record,
                 "shuffle": job.shuffle,
                 "max_timeouts": job.max_timeouts,
@@ -254,15 +281,16 @@ class WireSandbox:
                 "args": list(self.spec.environment.pytest_args),
             }
         )
-        heard = _Heard(on_report)
+        heard = Heard(on_report)
         started = time.monotonic()
         try:
-            for header, blob in self._events(started + job.wall_seconds + GRACE):
+            for header, blob in self._events(started + wall + GRACE):
                 if heard.take(header, blob):
-                    return heard.result()
+                    return heard.result(killed_for_memory=self._memory_kills() > kills)
         except SandboxFault:
             # Law 3: lost after submitted code had started. What it means is for the grader to decide.
-            return heard.result(ended="oom" if self._memory() else "lost", seconds=time.monotonic() - started)
+            ended: Ended = "oom" if self._memory_kills() > kills else "lost"
+            return heard.result(ended=ended, seconds=time.monotonic() - started)
         raise AssertionError("unreachable")
 
     def _events(self, deadline: float) -> Iterator[tuple[dict[str, Any], bytes]]:
@@ -278,8 +306,7 @@ class WireSandbox:
     def alive(self) -> bool:
         if self._closed or self._lost:
             return False
-        readable, _w, _x = select.select([self._back], [], [], 0)
-        return not readable
+        return not _ready(self._back, select.POLLIN, 0.0)
 
     def kill(self) -> None:
         """End it from another thread. The pipes stay open: they are their reader's."""
@@ -303,92 +330,8 @@ class WireSandbox:
         self.close()
 
 
-class _Heard:
-    """Events of one run, put together."""
-
-    def __init__(self, on_report: Callable[[TestReport], None] | None) -> None:
-        self.on_report = on_report
-        self.reports: list[TestReport] = []
-        self.files: dict[str, str] = {}
-        self.collected: list[str] = []
-        self.errors: dict[str, str] = {}
-        self.functions: dict[tuple[str, str, int], int] = {}
-        self.numbers: dict[tuple[int, int], int] = {}
-        self.unattributed: set[int] = set()
-        self.entered: dict[str, tuple[int, ...]] = {}
-        self.evidence: list[str] = []
-        self.end: dict[str, Any] = {}
-        self.output = b""
-
-    def take(self, event: dict[str, Any], blob: bytes) -> bool:
-        """Whether this was the last."""
-        kind = event["event"]
-        if kind == "report":
-            self._report(event)
-        elif kind == "collected":
-            self.collected = [str(one) for one, _path in event["items"]]
-            self.files = {str(one): str(path) for one, path in event["items"]}
-        elif kind == "collection_error":
-            self.errors[str(event["id"])] = str(event["reason"])
-        elif kind == "internal_error":
-            self.evidence.append(f"pytest: internal error: {str(event['reason'])[-500:]}")
-        elif kind == "function":
-            # Each worker numbers for itself; here one number is one function over all of them.
-            path, qualname, line = event["function"]
-            key = (str(path), str(qualname), int(line))
-            number = self.functions.setdefault(key, len(self.functions))
-            self.numbers[int(event["generation"]), int(event["number"])] = number
-        elif kind == "unattributed":
-            self.unattributed.update(self._numbered(event, "functions"))
-        elif kind == "entered":
-            self.entered[str(event["id"])] = self._numbered(event, "enters")
-        elif kind == "ended":
-            self.end, self.output = event, blob
-            return True
-        return False
-
-    def _numbered(self, event: dict[str, Any], field: str) -> tuple[int, ...]:
-        generation = int(event.get("generation", 0))
-        found = (self.numbers.get((generation, int(number))) for number in event[field])
-        return tuple(sorted(number for number in found if number is not None))
-
-    def _report(self, event: dict[str, Any]) -> None:
-        name = str(event["id"])
-        report = TestReport(
-            id=name,
-            file=self.files.get(name, name.split("::")[0]),
-            outcome=cast("Outcome", str(event["outcome"])),
-            seconds=float(event["seconds"]),
-            reason=str(event["reason"])[-4200:],
-            cause=str(event["cause"])[:200],
-            enters=self._numbered(event, "enters"),
-        )
-        self.reports.append(report)
-        if self.on_report is not None:
-            self.on_report(report)
-
-    def result(self, *, ended: Ended | None = None, seconds: float = 0.0) -> RunResult:
-        end = self.end
-        how: Ended = ended or end["ended"]
-        if how == "done" and end.get("disk_full") and any(one.outcome != "passed" for one in self.reports):
-            how = "disk_full"
-        reports = [
-            report
-            if report.id not in self.entered
-            else TestReport(**{**report.__dict__, "enters": self.entered[report.id]})
-            for report in self.reports
-        ]
-        functions = tuple(self.functions)
-        return RunResult(
-            ended=how,
-            reports=tuple(reports),
-            collected=tuple(self.collected),
-            collection_errors=self.errors,
-            exit_code=end.get("exit_code"),
-            output=self.output.decode("utf-8", "replace"),
-            functions=functions,
-            unattributed=tuple(sorted(self.unattributed)),
-            seconds=end.get("seconds", seconds),
-            cpu_seconds=end.get("cpu", 0.0),
-            evidence=(*self.evidence, *end.get("evidence", ())),
-        )
+def _ready(fd: int, event: int, deadline: float) -> bool:
+    """Whether ``fd`` can be used before ``deadline``. poll(), since select() ends at descriptor 1023."""
+    poll = select.poll()
+    poll.register(fd, event)
+    return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
