@@ -47,7 +47,7 @@ def test_what_becomes_a_task_and_what_does_not(made: tuple[Path, Report]) -> Non
     assert report.rejections == {"tests_do_not_notice": 1, "hangs_without_feature": 1}
     assert report.passed_over == {"runs_at_import": 1, "too_small": 1}
     assert report.candidates == report.tried == 8
-    assert report.tests == report.stable_tests == 13
+    assert report.tests == report.stable_tests == 12
 
 
 def test_a_rejection_is_recorded_with_its_reason(made: tuple[Path, Report]) -> None:
@@ -68,7 +68,7 @@ def test_fail_to_pass_is_what_fails_without_the_feature(made: tuple[Path, Report
     # `evaluate` needs the stack: a test that never names it fails too.
     assert "tests/test_core.py::test_evaluate[1 2 +-3]" in found["Stack.push"].fail_to_pass
     assert set(found["clamp"].fail_to_pass) == {"tests/test_core.py::test_clamp"}
-    assert len(found["clamp"].pass_to_pass) == 12
+    assert len(found["clamp"].pass_to_pass) == 11
     assert found["clamp"].protected == ("pyproject.toml", "tests/")
 
 
@@ -93,7 +93,7 @@ def test_production_grader_agrees(
         assert grader.grade(Submission.empty()).outcome == "failed"
         verdict = grader.grade(reference_of(grader.bundle), Policy(full=True))
         assert (verdict.outcome, verdict.reward) == ("resolved", 1.0)
-        assert len(verdict.tests) == 13 - len(grader.bundle.reports["validation"]["left_out"])
+        assert len(verdict.tests) == 12 - len(grader.bundle.reports["validation"]["left_out"])
 
 
 def test_same_input_and_seed_give_the_same_tasks(
