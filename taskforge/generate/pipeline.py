@@ -326,6 +326,9 @@ class _Run:
             except StoreFault:
                 raise
             except Fault as fault:
+                if forge.pool.closed:
+                    # The command is being interrupted: this is no fault, and nobody waits for the decision.
+                    raise
                 log.warning("fault at %s, attempt %d: %s", candidate.name, attempt, fault)
                 if attempt == 2 or not fault.retryable:
                     self.faults += 1

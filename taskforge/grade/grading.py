@@ -123,7 +123,7 @@ class Grader:
         said: tuple[str, ...] = ()
         if result.ended == "lost":
             # Law 3: a crash never pays and a fault is never a score, so it is repeated once, with a control beside it.
-            log.warning("the supervisor was lost in a grade of %s: repeating it", self.card.id)
+            log.info("the supervisor was lost in a grade of %s: repeating it", self.card.id)
             result = self._run(changes, required, 1.0, phases, on_report)
             said = ("the sandbox was lost once and the run repeated",)
         timed_out = [one.id for one in result.reports if one.outcome == "timeout"]
