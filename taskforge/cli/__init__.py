@@ -29,6 +29,8 @@ app = typer.Typer(
     name="taskforge",
     help="Verified re-implementation tasks from real repositories.",
     no_args_is_help=True,
+    # Help by rich costs more time to import than all the rest.
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -111,7 +111,7 @@ def generate(
         SourceError, EnvironmentBuildError, TaskRejected: the source as a whole is of no use; says why.
         Fault: the machinery broke more than now and then.
     """
-    corpus = Corpus.open(out) if (out / "public").exists() else Corpus.create(out, {})
+    corpus = Corpus.create(out, {})
     with lock(out / ".lock"):
         run = _Run(source, corpus, options, settings, backend, watch or Quiet())
         return run.whole()

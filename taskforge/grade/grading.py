@@ -101,7 +101,9 @@ class Grader:
         try:
             with phases("prepare"):
                 changes = apply(submission, self.bundle.workspace)
-                admitted = admit(changes, self.bundle.tests, strict=policy.strict)
+                admitted = admit(
+                    changes, self.bundle.tests, strict=policy.strict, workspace=self.bundle.workspace
+                )
         except BadSubmission as error:
             return self._verdict(submission, policy, "patch_rejected", (), (), (str(error),), phases, None)
         required = self.required(policy)
@@ -142,9 +144,9 @@ class Grader:
         Raises:
             Fault: when the reference does not pass either.
         """
-        changes = admit(
-            apply(reference_of(self.bundle), self.bundle.workspace), self.bundle.tests, strict=False
-        ).changes
+        workspace = self.bundle.workspace
+        reference = apply(reference_of(self.bundle), workspace)
+        changes = admit(reference, self.bundle.tests, strict=False, workspace=workspace).changes
         required = dict.fromkeys(ids, "")
         control = self._run(changes, required, MAX_HOST_FACTOR, Phases(), None)
         passed = [one for one in control.reports if one.outcome == "passed"]
