@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from taskforge.corpus.bundle import Bundle
 from taskforge.errors import BadSubmission, Fault, SandboxFault
-from taskforge.grade.algebra import outcome_of, reward_of, test_verdicts
+from taskforge.grade.algebra import outcome_of, reward_of, judge_tests
 from taskforge.grade.submission import Submission, admit, apply
 from taskforge.model import Changes, Policy, Verdict
 from taskforge.sandbox import Environment, Limits, PytestJob, RunResult, SandboxSpec, TestReport
@@ -21,7 +21,7 @@ __all__ = ["Grader", "reference_of"]
 log = logging.getLogger("taskforge.grade")
 
 #: A run is ended after this many tests have hit their limit: the outcome is settled, and each one costs its limit.
-MAX_TIMEOUTS = 3
+MAX_TIMEOUTS = 2
 #: How much slower than the machine of the baseline a grading host may be before a timeout is our fault, not the
 #: submission's.
 MAX_HOST_FACTOR = 8.0
@@ -108,7 +108,7 @@ class Grader:
             return self._verdict(submission, policy, "patch_rejected", (), (), (str(error),), phases, None)
         required = self.required(policy)
         result, said = self._settled(admitted.changes, required, phases, on_report)
-        verdicts, evidence = test_verdicts(required, result, self.bundle.tests.files)
+        verdicts, evidence = judge_tests(required, result, self.bundle.tests.files)
         outcome, why = outcome_of(verdicts, result)
         evidence = (*said, *why, *evidence)
         return self._verdict(submission, policy, outcome, verdicts, admitted.restored, evidence, phases, result)
