@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sys
@@ -106,7 +107,17 @@ def _read(path: str) -> str:
         return ""
 
 
+#: Makes one in a process of its own; the exit code is errno.
+_UNSHARE = (
+    "import ctypes, sys; libc = ctypes.CDLL(None, use_errno=True);"
+    " sys.exit(ctypes.get_errno() if libc.unshare({}) else 0)"
+)
+_CLONE_NEWUSER = 0x10000000
+
+
 def _user_namespaces() -> Check:
+    from taskforge import process
+
     limit = _read("/proc/sys/user/max_user_namespaces")
     refusals = {
         "max_user_namespaces is 0": (limit == "0", "sysctl user.max_user_namespaces=15000"),
@@ -120,9 +131,19 @@ def _user_namespaces() -> Check:
         ),
     }
     hit = {text: remedy for text, (applies, remedy) in refusals.items() if applies}
-    if not limit or hit:
-        return Check("user namespaces", "missing", "; ".join(hit) or "the kernel has none", "; ".join(hit.values()))
-    return Check("user namespaces", "ok", f"at most {limit}")
+    try:
+        code = process.run([sys.executable, "-I", "-S", "-c", _UNSHARE.format(_CLONE_NEWUSER)], timeout=20).returncode
+    except (OSError, TimeoutError) as error:
+        return Check("user namespaces", "missing", str(error), "reinstall Python")
+    if code == 0 and not hit:
+        return Check("user namespaces", "ok", f"can be made; at most {limit or 'unknown'}")
+    if not hit:
+        # What the kernel says where one sandbox lies in another that forbids it, too.
+        why = "the limit on their number or depth is reached" if code == errno.ENOSPC else os.strerror(code)
+        hit = {f"cannot be made: {why}": "in a container: --security-opt seccomp=unconfined; in a sandbox: leave it"}
+    # Settings that restrict ordinary users do not hold root back.
+    status: Literal["missing", "info"] = "missing" if code else "info"
+    return Check("user namespaces", status, "; ".join(hit), "; ".join(hit.values()))
 
 
 def _cgroups() -> Check:
