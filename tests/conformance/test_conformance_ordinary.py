@@ -45,11 +45,11 @@ def shared(path: Path, copies: Path) -> Path:
 
 
 def test_as_an_ordinary_user(calc, bubblewrap, cache):
-    # The interpreter of this very run also serves inside, so that one copy of it is enough.
+    # Not in /tmp, whose content the suite looks at. The interpreter of this very run also serves inside, so that one copy of it is enough.
     base = Path(os.path.realpath(sys.executable))
     prefix = Path(sys.base_prefix).resolve()
     built = environments.build(calc, backend=bubblewrap, cache=cache, python=str(base), log=print)[1]
-    with tempfile.TemporaryDirectory(prefix="taskforge-ordinary-") as name:
+    with tempfile.TemporaryDirectory(prefix="taskforge-ordinary-", dir="/var/tmp") as name:
         place = Path(name)
         place.chmod(0o755)
         (copies := place / "copies").mkdir()
@@ -88,6 +88,6 @@ def test_as_an_ordinary_user(calc, bubblewrap, cache):
                 "TASKFORGE_CONFORMANCE_ENVIRONMENT": str(given),
             },
         )  # fmt: skip
-        assert done.returncode == 0, done.text[-6000:]
+        assert done.returncode == 0, done.text[:9000]
         assert " passed" in done.text
         assert list(tmp.glob("taskforge-box-*")) == []
