@@ -17,7 +17,7 @@ BOOT = (
     "b = b''\n"
     "while len(b) < n: b += os.read(3, n - len(b))\n"
     "s = json.loads(b)\n"
-    "exec(compile(s['bootstrap'], 'bootstrap', 'exec'), {'SOURCES': s, 'MAIN': 'zygote', 'BLOB': b})\n"
+    "exec(compile(s['bootstrap'], '<bootstrap>', 'exec'), {'SOURCES': s, 'MAIN': 'zygote', 'BLOB': b})\n"
 )
 
 

@@ -40,7 +40,7 @@ BOOTSTRAP = (
     "    return b\n"
     "b = take(int.from_bytes(take(8), 'big'))\n"
     "s = json.loads(b)\n"
-    "exec(compile(s['bootstrap'], 'bootstrap', 'exec'), {'SOURCES': s, 'MAIN': 'supervisor', 'BLOB': b})\n"
+    "exec(compile(s['bootstrap'], '<bootstrap>', 'exec'), {'SOURCES': s, 'MAIN': 'supervisor', 'BLOB': b})\n"
 )
 
 

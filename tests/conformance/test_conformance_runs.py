@@ -153,14 +153,15 @@ def test_a_forked_child_that_runs_on_says_nothing(suite):
     assert result.ended == "done"
 
 
-def test_ids_come_verbatim(suite):
+def test_ids_come_verbatim(box, suite):
+    sandbox = box()
     names = ["no key 'a'", "trail ", "x[0]", "a::b", "caf\u00e9", "l1\nl2", "", "\udc80", "n\0l"]
     source = f"import pytest\n@pytest.mark.parametrize('s', {names!r}, ids={names!r})\ndef test_p(s): pass\n"
-    result, told = suite(source)
+    result, told = suite(source, sandbox=sandbox)
     assert len(told) == len(names)
     assert tuple(report.id for report in result.reports) == result.collected
     for name in result.collected:
-        again, _told = suite(source, ids=frozenset([name]))
+        again, _told = suite(source, sandbox=sandbox, ids=frozenset([name]))
         assert [(report.id, report.outcome) for report in again.reports] == [(name, "passed")]
 
 
