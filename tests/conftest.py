@@ -16,8 +16,8 @@ from taskforge.generate.progress import Stages
 from taskforge.generate.protect import protected_paths
 from taskforge.generate.select import select
 from taskforge.generate.testmap import build_testmap
-from taskforge.languages import language
 from taskforge.grade import Grader
+from taskforge.languages import language
 from taskforge.model import Source, TestMap
 from taskforge.sandbox import Backend, Environment, Limits, SandboxSpec, backend
 from taskforge.sandbox.pool import Pool

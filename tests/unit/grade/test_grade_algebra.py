@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from taskforge.grade.algebra import outcome_of, reward_of, judge_tests
+from taskforge.grade.algebra import judge_tests, outcome_of, reward_of
 from taskforge.model import Outcome, Policy
 from taskforge.sandbox import Ended, RunResult, TestReport
 
