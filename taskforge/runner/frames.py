@@ -76,5 +76,4 @@ class Buffer:
 
 def header(raw):
     # type: (bytes) -> dict
-    found = json.loads(raw.decode("ascii"))  # type: dict
-    return found
+    return json.loads(raw.decode("ascii"))

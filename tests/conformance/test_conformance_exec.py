@@ -1,5 +1,7 @@
 """Commands: how they end, what they say, and that nothing of them stays."""
 
+
+
 from __future__ import annotations
 
 import resource

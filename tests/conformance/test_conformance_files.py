@@ -1,5 +1,7 @@
 """Files go in and come out by bytes."""
 
+
+
 from __future__ import annotations
 
 import os
@@ -64,7 +66,7 @@ def test_a_tree_larger_than_the_disk_is_a_fault(box):
 def test_reading_what_is_no_tree_is_a_fault_and_the_sandbox_lives(box, python):
     sandbox = box({"ok": b"1"})
     python(sandbox, "import os\nos.makedirs('.git')\nopen('.git/config', 'w').close()")
-    with pytest.raises(SandboxFault, match="inside .git"):
+    with pytest.raises(SandboxFault, match=r"inside \.git"):
         sandbox.read("/workspace")
     deep = "import os\nos.chdir('/tmp')\nfor _ in range(3000):\n    os.mkdir('d')\n    os.chdir('d')\nopen('f', 'w').close()"
     assert python(sandbox, deep).returncode == 0

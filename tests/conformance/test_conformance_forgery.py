@@ -1,5 +1,7 @@
 """A worker that writes on the event pipe itself: what it may not say is not heard, and nothing breaks."""
 
+
+
 from __future__ import annotations
 
 import pytest

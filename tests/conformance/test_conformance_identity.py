@@ -1,18 +1,19 @@
 """Who submitted code is inside, what it sees, and what it can do to the machinery around it."""
 
+
+
 from __future__ import annotations
 
-import os
 import socket
+from pathlib import Path
 
 import pytest
 
 
 def test_an_unprivileged_user_without_capabilities(box, python):
-    code = "import os\nprint(os.getresuid(), os.getresgid(), os.getgroups() in ([], [os.getgid()], [65534]))\n" \
-           "print(open('/proc/self/status').read())"
+    code = "import os\nprint(os.getresuid())\nprint(open('/proc/self/status').read())"
     said = python(box(), code).output.decode()
-    uid = said.split(",")[0].lstrip("(")
+    uid = said.split(",", maxsplit=1)[0].lstrip("(")
     assert int(uid) >= 1000
     fields = dict(line.split(":", 1) for line in said.splitlines()[1:] if ":" in line)
     for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
@@ -77,17 +78,17 @@ for place in ("/proc/self/environ", "/proc/1/environ", "/proc/1/cmdline"):
     try: print("secret" in open(place).read())
     except OSError: print(False)
 """
-    here = os.path.abspath(__file__)
+    here = str(Path(__file__).resolve())
     hidden = [str(tmp_path / "secret"), here, "/etc/shadow", "/etc/hostname", "/root/.ssh", "/root/.cache",
-              "/var/lib", "/usr/share/doc", "/run", "/var/run/docker.sock", os.path.expanduser("~/.bashrc")]  # fmt: skip
+              "/var/lib", "/usr/share/doc", "/run", "/var/run/docker.sock", str(Path.home() / ".bashrc")]  # fmt: skip
     said = python(box(), code, *hidden).output.decode().splitlines()
-    assert eval(said[0]) == [  # noqa: S307 - a list that the line above printed
+    assert eval(said[0]) == [
         "HOME", "LANG", "LC_ALL", "PATH", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV"
     ]  # fmt: skip
     assert said[1] == "[]"
     allowed = {"passwd", "group", "hosts", "nsswitch.conf", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives",
                "mime.types"}  # fmt: skip
-    assert set(eval(said[2].rpartition(" []")[0])) <= allowed  # noqa: S307
+    assert set(eval(said[2].rpartition(" []")[0])) <= allowed
     assert said[2].endswith("] []")
     assert said[3].startswith("[1")
     assert said[4] == "['home'] False"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -31,6 +32,12 @@ def groups() -> list[Path]:
     return list(Path("/sys/fs/cgroup").glob(f"**/taskforge-{os.getpid()}-*"))
 
 
+def held() -> tuple[int, int, int, str]:
+    """What this process holds on the host: descriptors, children, control groups, mounts."""
+    descriptors = len(list(Path("/proc/self/fd").iterdir()))
+    return descriptors, len(children()), len(groups()), Path("/proc/self/mounts").read_text()
+
+
 def marked(marker: str) -> list[str]:
     found = []
     for place in Path("/proc").glob("[0-9]*"):
@@ -43,16 +50,16 @@ def marked(marker: str) -> list[str]:
 
 
 def test_fifty_starts_leak_nothing(box, engine, environment):
-    spec = SandboxSpec(environment=environment, tree=Tree({"a": Entry(b"1"), "tests/b": Entry(b"2")}), protected=("tests/",))
+    tree = Tree({"a": Entry(b"1"), "tests/b": Entry(b"2")})
+    spec = SandboxSpec(environment=environment, tree=tree, protected=("tests/",))
     with engine.start(spec):
         pass
-    before = len(os.listdir("/proc/self/fd")), len(children()), len(groups()), Path("/proc/self/mounts").read_text()
+    before = held()
     for _ in range(50):
         with engine.start(spec) as sandbox:
             assert sandbox.alive
         assert not sandbox.alive
-    after = len(os.listdir("/proc/self/fd")), len(children()), len(groups()), Path("/proc/self/mounts").read_text()
-    assert after == before
+    assert held() == before
 
 
 def test_close_ends_everything_at_once(box):
@@ -100,8 +107,9 @@ def test_one_end_closed_ends_only_its_own(engine, environment):
     with ThreadPoolExecutor(4) as threads:
         boxes = list(threads.map(lambda _number: engine.start(spec), range(4)))
     try:
-        os.close(os.dup(boxes[0]._to))
-        os.dup2(os.open(os.devnull, os.O_RDWR), boxes[0]._to)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, boxes[0]._channel.to, inheritable=False)
+        os.close(null)
         deadline = time.monotonic() + 5
         while boxes[0].alive and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -128,8 +136,6 @@ backend(sys.argv[2]).start(spec).run(PytestJob())
 
 
 def test_a_killed_host_leaves_nothing_that_runs_and_the_next_start_sweeps(engine, environment, tmp_path, monkeypatch):
-    import json
-
     marker = uuid.uuid4().hex
     told = {key: str(getattr(environment, key)) for key in ("root", "interpreter", "base_prefix", "python")}
     argv = [sys.executable, "-c", HOST, json.dumps(told), engine.name, marker]

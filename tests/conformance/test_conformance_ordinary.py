@@ -40,17 +40,19 @@ def shared(path: Path, copies: Path) -> Path:
     """``path``, or a copy of it that everyone can read."""
     if open_to_all(path):
         return path
-    ignored = shutil.ignore_patterns("__pycache__", "test", "site-packages", "ensurepip", "idlelib", "config-*", "*.a")
+    unneeded = ("__pycache__", "test", "site-packages", "ensurepip", "idlelib", "config-*", "*.a", "include", "share")
     target = copies / path.name
-    shutil.copytree(path, target, symlinks=True, ignore=ignored if path.name != "site-packages" else None)
+    ignored = () if path.name == "site-packages" else unneeded
+    shutil.copytree(path, target, symlinks=True, ignore=shutil.ignore_patterns(*ignored))
     return target
 
 
 def test_as_an_ordinary_user(calc, bubblewrap, cache):
-    # Not in /tmp, whose content the suite looks at. The interpreter of this very run also serves inside, so that one copy of it is enough.
+    # The interpreter of this very run also serves inside, so that one copy of it is enough.
     base = Path(os.path.realpath(sys.executable))
     prefix = Path(sys.base_prefix).resolve()
     built = environments.build(calc, backend=bubblewrap, cache=cache, python=str(base), log=print)[1]
+    # Not in /tmp, whose content the suite looks at.
     with tempfile.TemporaryDirectory(prefix="taskforge-ordinary-", dir="/var/tmp") as name:
         place = Path(name)
         place.chmod(0o755)
@@ -66,7 +68,8 @@ def test_as_an_ordinary_user(calc, bubblewrap, cache):
                 folder.chmod(folder.stat().st_mode | 0o044 | (0o011 if folder.is_dir() else 0))
         cfg = env / "pyvenv.cfg"
         cfg.write_text(cfg.read_text().replace(str(prefix), str(interpreter.parent.parent)))
-        told = {"root": env, "interpreter": interpreter, "base_prefix": interpreter.parent.parent, "python": built.python}
+        home = interpreter.parent.parent
+        told = {"root": env, "interpreter": interpreter, "base_prefix": home, "python": built.python}
         given = place / "environment.json"
         given.write_text(json.dumps({key: str(value) for key, value in told.items()}))
         packages = [shared(Path(folder), copies) for folder in site.getsitepackages()]
@@ -80,8 +83,8 @@ def test_as_an_ordinary_user(calc, bubblewrap, cache):
             os.chown(tmp, NOBODY, NOBODY)
         files = [str(root / "tests" / "conformance" / f"test_conformance_{part}.py") for part in CORE]
         done = run(
-            [str(interpreter), "-B", "-c", AS_NOBODY.format(nobody=NOBODY, tmp=str(tmp)), "-q", "-p", "no:cacheprovider",
-             "-k", LEFT_OUT,
+            [str(interpreter), "-B", "-c", AS_NOBODY.format(nobody=NOBODY, tmp=str(tmp)),
+             "-q", "-p", "no:cacheprovider", "-k", LEFT_OUT,
              "-c", str(root / "pyproject.toml"), "--rootdir", str(root), *files],
             timeout=240,
             cwd=tmp,

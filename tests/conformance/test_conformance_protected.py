@@ -1,5 +1,7 @@
 """What is protected keeps its content and its name, whatever a test does to it or to a folder above it."""
 
+
+
 from __future__ import annotations
 
 import pytest

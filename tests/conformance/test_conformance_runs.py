@@ -1,5 +1,7 @@
 """Runs of pytest that go wrong: the rest is reported, and nothing that a test says can bring the supervisor down."""
 
+
+
 from __future__ import annotations
 
 import time

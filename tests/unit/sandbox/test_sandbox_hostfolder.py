@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -27,7 +28,7 @@ def test_a_tree_lies_there_by_bytes(base):
     assert (folder / "a/x").read_bytes() == b"\0"
     assert (folder / "a/x").stat().st_mode & 0o777 == 0o755
     assert (folder / odd).stat().st_mode & 0o777 == 0o644
-    assert os.readlink(folder / "a/l") == "x"
+    assert (folder / "a/l").readlink() == Path("x")
     host.remove()
     assert list(base.iterdir()) == []
 
