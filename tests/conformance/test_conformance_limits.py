@@ -112,6 +112,21 @@ def test_fill():
     assert (full.ended, full.returncode) == ("disk_full", None)
 
 
+def test_a_limit_that_hurts_nothing_is_no_end(limited_box):
+    tests = """
+import pytest
+def test_fill():
+    with pytest.raises(OSError), open("/tmp/f", "wb", buffering=0) as stream:
+        while stream.write(b"x" * (1 << 20)) == 1 << 20: pass
+        raise OSError("full")
+def test_skipped(): pytest.skip("no")
+"""
+    sandbox = limited_box({"test_it.py": tests.encode()}, disk_mb=32)
+    result = sandbox.run(PytestJob(default_limit=20.0))
+    assert (result.ended, outcomes(result)) == ("done", {"test_fill": "passed", "test_skipped": "skipped"})
+    assert result.evidence == ("the sandbox's disk was full",)
+
+
 def test_no_unlimited_place_to_write(limited_box, python):
     places = ("/", "/etc", "/dev", "/env", "/usr", "/bin", "/proc/sys/kernel")
     code = f"import os\nfor place in {places!r}:\n    print(place, os.access(place, os.W_OK))"
