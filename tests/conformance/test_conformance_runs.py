@@ -68,10 +68,10 @@ import os, signal, time
 def test_first(): pass
 def test_attack():
     os.kill(os.getppid(), signal.{number})
-    time.sleep(2)
+    time.sleep(1)
 def test_last(): pass
 """
-    result, told = suite(source, collect_limit=3.0)
+    result, told = suite(source, collect_limit=2.0)
     assert told["test_first"] == "passed"
     if number == "SIGKILL":
         assert result.ended == "crashed"
@@ -167,8 +167,8 @@ def test_ids_come_verbatim(box, suite):
         assert [(report.id, report.outcome) for report in again.reports] == [(name, "passed")]
 
 
-def test_a_thousand_tests_in_one_run(box):
-    source = b"import pytest\n@pytest.mark.parametrize('n', range(5000))\ndef test_n(n): assert n != 77\n"
+def test_thousands_of_tests_and_a_slow_host(box):
+    source = b"import pytest\n@pytest.mark.parametrize('n', range(2000))\ndef test_n(n): assert n != 77\n"
     slow = []
 
     def listen(report):
@@ -179,5 +179,5 @@ def test_a_thousand_tests_in_one_run(box):
 
     result = box({"test_it.py": source}).run(PytestJob(default_limit=30.0), listen)
     assert result.ended == "done"
-    assert len(slow) == len(result.reports) == 5000
+    assert len(slow) == len(result.reports) == 2000
     assert [report.id for report in result.reports if report.outcome != "passed"] == ["test_it.py::test_n[77]"]
