@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 import typer
 
-__all__ = ["Check", "checks", "doctor"]
+__all__ = ["Check", "checks", "docker_check", "doctor"]
 
 _MIN_FREE_GIB = 2.0
 
@@ -54,6 +54,10 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print the check
 
 def checks() -> Iterator[Check]:
     """All checks, in order."""
+    from taskforge.settings import Settings
+
+    # First, so that a bad setting is told at once.
+    settings = Settings()
     yield Check("python", "ok", f"{sys.version.split()[0]} at {sys.executable}")
     yield _program("git", ["git", "--version"], "install git, for example: apt-get install git")
     yield _program("uv", [_uv(), "--version"], "pip install uv")
@@ -61,11 +65,9 @@ def checks() -> Iterator[Check]:
     yield from _sandboxes()
     yield _user_namespaces()
     yield _cgroups()
-    yield _docker()
+    yield docker_check()
     yield _interpreters()
-    from taskforge.settings import Settings
-
-    for name, folder in (("disk, cache", Settings().cache_dir), ("disk, tmp", Path(tempfile.gettempdir()))):
+    for name, folder in (("disk, cache", settings.cache_dir), ("disk, tmp", Path(tempfile.gettempdir()))):
         yield _disk(name, folder)
 
 
@@ -160,11 +162,14 @@ def _cgroups() -> Check:
     return Check("cgroups", "info", f"{version}, not writable: the supervisor polls memory and processes")
 
 
-def _docker() -> Check:
-    import httpx
-
+def docker_check() -> Check:
+    """Whether a Docker daemon answers at ``DOCKER_HOST``."""
     host = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
     remedy = "start a Docker daemon, or set DOCKER_HOST; only needed for the docker sandbox"
+    if host.startswith("unix://") and not Path(host.removeprefix("unix://")).exists():
+        return Check("docker", "info", f"no daemon at {host}: no such file", remedy)
+    import httpx
+
     if host.startswith("unix://"):
         transport, url = httpx.HTTPTransport(uds=host.removeprefix("unix://")), "http://docker/_ping"
     elif host.startswith("tcp://"):

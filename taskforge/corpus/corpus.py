@@ -163,7 +163,7 @@ class Corpus:
         if self._intact(card):
             return card
         sealed = {
-            "tests.json": json_bytes(bundle.tests.model_dump(mode="json")),
+            "tests.json": json_bytes(bundle.tests.model_dump()),
             "hidden.tar.zst": pack(bundle.hidden),
             "removal.patch": bundle.removal_patch,
             "reference.patch": bundle.reference_patch,
@@ -171,7 +171,7 @@ class Corpus:
             _PARTS: json_bytes(bundle.parts),
         }
         public = {
-            "task.json": json_bytes(card.model_dump(mode="json")),
+            "task.json": json_bytes(card.model_dump()),
             "statement.md": bundle.statement.encode("utf-8", "surrogateescape"),
             "workspace.tar.zst": pack(bundle.workspace),
         }
@@ -181,7 +181,7 @@ class Corpus:
 
     def write_recipe(self, recipe: Recipe, extra: Mapping[str, bytes]) -> str:
         """Store an environment's recipe with further files (lock, manifest, Dockerfile); returns its digest."""
-        files = {**extra, "recipe.json": json_bytes(recipe.model_dump(mode="json"))}
+        files = {**extra, "recipe.json": json_bytes(recipe.model_dump())}
         folder = self.public / "environments" / recipe.digest
         if not all((folder / name).is_file() and (folder / name).read_bytes() == data for name, data in files.items()):
             write_folder(folder, files)
@@ -249,7 +249,7 @@ class Corpus:
     def _public_folder(self, task_id: str) -> Path:
         folder = self.public / "tasks" / task_id
         # Ids are labels from outside: one that is a path must not lead out of the corpus.
-        if "/" in task_id or task_id.startswith(".") or not folder.is_dir():
+        if not task_id or "/" in task_id or task_id.startswith(".") or not folder.is_dir():
             raise CorpusError(f"{self.path} has no task {task_id!r}", hint=close_matches(task_id, self.task_ids()))
         return folder
 

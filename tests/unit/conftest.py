@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from taskforge.corpus import Bundle, Corpus
-from taskforge.sandbox.bubblewrap import executable
 from taskforge.model import Entry, Metrics, Provenance, Recipe, TaskCard, TaskTests, Tree
+from taskforge.sandbox.bubblewrap import executable
 
 WORKSPACE = Tree({"a.py": Entry(b"def f():\n    raise NotImplementedError\n"), "bin/run": Entry(b"#!\n", "exec")})
 PATCH = b"--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,2 @@\n def f():\n-    raise NotImplementedError\n+    return '\xff'\n"
@@ -86,8 +86,9 @@ def confined() -> Callable[..., subprocess.CompletedProcess[str]]:
     def run(mounts: list[str], *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
         program = executable()
         assert program is not None
+        alone = [program, "--unshare-user", "--cap-drop", "ALL", "--dev-bind", "/", "/", *mounts, "--"]
         return subprocess.run(
-            [program, "--unshare-user", "--cap-drop", "ALL", "--dev-bind", "/", "/", *mounts, "--", sys.executable, *argv],
+            [*alone, sys.executable, *argv],
             env={**os.environ, **env}, capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
 

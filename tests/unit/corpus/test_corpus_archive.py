@@ -55,11 +55,11 @@ def test_long_names_and_targets_and_large_files_come_back() -> None:
 SAMPLE = Tree({"a": Entry(os.urandom(3000)), "b/c": Entry(b"text\n" * 50, "exec"), "l": Entry(b"a", "link")})
 
 
-@pytest.mark.parametrize("cut", [0, 1, 4, 10, 0.3, 0.5, 0.9, -1])
-def test_a_cut_archive_is_damaged(cut: float) -> None:
+@pytest.mark.parametrize("share", [0, 0.001, 0.01, 0.3, 0.5, 0.9, 0.999])
+def test_a_cut_archive_is_damaged(share: float) -> None:
     data = pack(SAMPLE)
-    with pytest.raises(CorpusError, match="damaged|does not say how large"):
-        unpack(data[: int(cut * len(data)) if isinstance(cut, float) else cut])
+    with pytest.raises(CorpusError, match=r"damaged|does not say how large"):
+        unpack(data[: int(share * len(data))])
 
 
 def test_no_changed_byte_gives_another_tree() -> None:

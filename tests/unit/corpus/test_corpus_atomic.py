@@ -28,6 +28,8 @@ except StoreFault as fault:
     print(fault.kind, fault.retryable, fault.message, sep="|")
 """
 
+WRITES = ["write_bytes(path, b'x')", "write_folder(path, {'a': b'x'})", "lock(path).__enter__()"]
+
 
 def content(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
@@ -58,9 +60,8 @@ def test_folders_come_together(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("call", ["write_bytes(path, data)", "write_folder(path, {'small': b'x', 'large': data})"])
 def test_a_full_disk_is_a_fault_and_leaves_what_was_there(call: str, tmp_path: Path, confined: Confined) -> None:
-    script = FAULT.format(
-        f"path = Path({str(tmp_path)!r}) / 'x'; write_bytes(path.with_name('kept'), b'old'); data = bytes(200_000); {call}"
-    )
+    start = f"path, data = Path({str(tmp_path)!r}) / 'x', bytes(200_000)"
+    script = FAULT.format(f"{start}; write_bytes(path.with_name('kept'), b'old'); {call}")
     script += "print({p.name: p.read_bytes() for p in path.parent.iterdir()})"
     done = confined(["--size", "65536", "--tmpfs", str(tmp_path)], "-c", script)
     assert done.stdout.splitlines() == [
@@ -69,14 +70,14 @@ def test_a_full_disk_is_a_fault_and_leaves_what_was_there(call: str, tmp_path: P
     ], done.stderr
 
 
-@pytest.mark.parametrize("call", ["write_bytes(path, b'x')", "write_folder(path, {'a': b'x'})", "lock(path).__enter__()"])
+@pytest.mark.parametrize("call", WRITES)
 def test_a_read_only_disk_is_a_fault(call: str, tmp_path: Path, confined: Confined) -> None:
     script = FAULT.format(f"path = Path({str(tmp_path)!r}) / 'x'; {call}")
     done = confined(["--ro-bind", str(tmp_path), str(tmp_path)], "-c", script)
     assert done.stdout == f"read_only|False|cannot write {tmp_path / 'x'}: Read-only file system\n", done.stderr
 
 
-@pytest.mark.parametrize("call", ["write_bytes(path, b'x')", "write_folder(path, {'a': b'x'})", "lock(path).__enter__()"])
+@pytest.mark.parametrize("call", WRITES)
 def test_a_folder_of_somebody_else_is_a_fault(call: str, tmp_path: Path, confined: Confined) -> None:
     tmp_path.chmod(0o555)
     done = confined([], "-c", FAULT.format(f"path = Path({str(tmp_path)!r}) / 'x'; {call}"))
@@ -86,7 +87,7 @@ def test_a_folder_of_somebody_else_is_a_fault(call: str, tmp_path: Path, confine
 
 def test_a_file_where_a_folder_belongs_is_a_fault(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(StoreFault, match="cannot write .*file/x"):
+    with pytest.raises(StoreFault, match=r"cannot write .*file/x"):
         write_bytes(tmp_path / "file" / "x", b"")
 
 
@@ -149,7 +150,8 @@ def test_a_second_process_is_refused_with_the_pid_of_the_first(tmp_path: Path) -
     assert holder.stdout is not None
     with holder.stdout:
         assert holder.stdout.readline() == b"held\n"
-        with pytest.raises(UsageError, match=rf"corpus is in use by another taskforge \(pid {holder.pid}\)"), lock(path):
+        message = rf"corpus is in use by another taskforge \(pid {holder.pid}\)"
+        with pytest.raises(UsageError, match=message), lock(path):
             pass
         holder.kill()
         holder.wait()
