@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from taskforge.model import Outcome, Policy, TestVerdict, VerdictOutcome
 from taskforge.sandbox import RunResult, TestReport
 
-__all__ = ["outcome_of", "reward_of", "judge_tests"]
+__all__ = ["judge_tests", "outcome_of", "reward_of"]
 
 
 def judge_tests(

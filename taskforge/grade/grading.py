@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from taskforge.corpus.bundle import Bundle
 from taskforge.errors import BadSubmission, Fault, SandboxFault
-from taskforge.grade.algebra import outcome_of, reward_of, judge_tests
+from taskforge.grade.algebra import judge_tests, outcome_of, reward_of
 from taskforge.grade.submission import Submission, admit, apply
 from taskforge.model import Changes, Policy, Verdict
 from taskforge.sandbox import Environment, Limits, PytestJob, RunResult, SandboxSpec, TestReport
