@@ -1,10 +1,12 @@
 """One run of pytest, seen from the supervisor: it starts workers, keeps each test's deadline, and starts another worker
 for the rest when one was killed or died."""
+# mypy: disallow-any-generics=False, warn-unreachable=False, warn-return-any=False
 
 import os
 import selectors
 import signal
 import time
+from typing import Any  # noqa: F401 - in type comments, for Python 3.8
 
 from . import events, frames, output, processes, warm
 
@@ -13,7 +15,7 @@ class Session:
     """One ``run`` frame, from the first worker to the last."""
 
     def __init__(self, supervisor, frame):
-        # type: (object, dict) -> None
+        # type: (Any, dict) -> None
         self.supervisor = supervisor
         self.zygote = supervisor.zygote  # type: warm.Zygote
         self.frame = frame
@@ -25,7 +27,7 @@ class Session:
         self.judged = set()  # type: set
         self.timeouts = 0
         self.cpu = 0.0
-        self.selected = None  # type: list
+        self.selected = None  # type: Any
         self.evidence = []  # type: list
         self.passed_on = 0
         self.reset()
@@ -35,8 +37,8 @@ class Session:
         self.buffer = frames.Buffer(events.LARGEST)
         self.current = ""
         self.since = time.monotonic()
-        self.finished = None  # type: int
-        self.exited = None  # type: int
+        self.finished = None  # type: Any
+        self.exited = None  # type: Any
         self.progress = 0
         self.collected = False
 
@@ -81,7 +83,7 @@ class Session:
         return self.selected is not None and not [one for one in self.selected if one not in self.done]
 
     def one_worker(self, guard):
-        # type: (object) -> str
+        # type: (Any) -> str
         """``finished``, ``killed`` (a test's deadline), ``died``, or what ends the whole run."""
         job = {key: self.frame[key] for key in ("files", "ids", "shuffle", "record", "args", "collect_only")}
         limits = self.supervisor.config["limits"]
@@ -117,7 +119,7 @@ class Session:
         return why
 
     def watch(self, guard):
-        # type: (object) -> str
+        # type: (Any) -> str
         """Until the worker has ended or must: ``exited``, ``killed`` for a test's deadline, or why the run ends."""
         zygote = self.zygote
         with selectors.DefaultSelector() as selector:
