@@ -107,13 +107,12 @@ def test_a_wrong_commit(cli: Cli, tmp_path: Path) -> None:
     git(repo, "init", "-q")
     git(repo, "add", ".")
     git(repo, "commit", "-qm", "x")
-    for commit in ("0" * 40, "no-such-tag"):
-        done = cli("generate", f"{repo}@{commit}", "--out", tmp_path / "c", code=5)
-        assert commit[:8] in done.stderr
+    done = cli("generate", f"{repo}@{'0' * 40}", "--out", tmp_path / "c", code=5)
+    assert "00000000" in done.stderr
 
 
 def test_a_corrupt_archive(cli: Cli, tmp_path: Path) -> None:
-    for name, data in (("a-1.tar.gz", b"\x1f\x8bno"), ("b-1.zip", b"PK\x03\x04no"), ("c-1.tar.zst", b""), ("d.tar", b"x")):
+    for name, data in (("a-1.tar.gz", b"\x1f\x8bno"), ("b-1.zip", b"PK\x03\x04no")):
         (tmp_path / name).write_bytes(data)
         done = cli("generate", tmp_path / name, "--out", tmp_path / "c", code=5)
         assert name in done.stderr
@@ -121,20 +120,23 @@ def test_a_corrupt_archive(cli: Cli, tmp_path: Path) -> None:
 
 def test_a_source_that_is_none(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("x")
-    for source in (tmp_path / "nowhere", "pypi:x", "pypi:x==", "https://example.com/x.git", tmp_path / "notes.txt", ""):
+    for source in (tmp_path / "nowhere", "pypi:x", tmp_path / "notes.txt"):
         cli("generate", source, "--out", tmp_path / "c", code=2)
     assert not (tmp_path / "c").exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [("a.py", "x = 1\n", "no tests found"), ("test_a.py", "def test_a():\n    assert 0\n", "red untouched: 0 of 1")],
-)
-def test_a_repository_of_no_use(name: str, text: str, message: str, cli: Cli, tmp_path: Path) -> None:
+def test_a_suite_that_is_red(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "repo").mkdir()
-    (tmp_path / "repo" / name).write_text(text)
+    (tmp_path / "repo" / "test_a.py").write_text("def test_a():\n    assert 0\n")
     done = cli("generate", tmp_path / "repo", "--out", tmp_path / "c", "--runs", "1", code=6)
-    assert message in done.stderr
+    assert "red untouched: 0 of 1" in done.stderr
+
+
+def test_a_folder_without_tests(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "repo").mkdir()
+    (tmp_path / "repo" / "a.py").write_text("x = 1\n")
+    done = cli("generate", tmp_path / "repo", "--out", tmp_path / "c", "--runs", "1", code=6)
+    assert "no tests found" in done.stderr
 
 
 def test_bad_options(calc_corpus: Path, task: str, cli: Cli, tmp_path: Path) -> None:
@@ -143,7 +145,7 @@ def test_bad_options(calc_corpus: Path, task: str, cli: Cli, tmp_path: Path) -> 
     where = ("grade", task, "--corpus", calc_corpus)
     for more in (["--empty", "--reward", "huge"], ["--empty", "--sandbox", "chroot"]):
         assert more[2] in cli(*where, *more, code=2).stderr
-    for more in (["--reference", "--empty"], ["--reference", "some.patch"], []):
+    for more in (["--reference", "some.patch"], []):
         assert "exactly one submission" in cli(*where, *more, code=2).stderr
     assert not (tmp_path / "c").exists()
 
@@ -164,18 +166,6 @@ def test_a_full_disk_while_generating(pages: int, cli: Cli, tmp_path: Path) -> N
     assert "No space left on device" in done.stderr
 
 
-def test_a_full_cache(calc_corpus: Path, task: str, cli: Cli, tmp_path: Path) -> None:
-    full = tmp_path / "full"
-    full.mkdir()
-    tiny = ("--size", "8192", "--tmpfs", str(full))
-    for argv in (
-        ["generate", REPO, "--out", tmp_path / "c", "--runs", "1"],
-        ["grade", task, "--corpus", calc_corpus, "--empty"],
-    ):
-        done = cli(*argv, within=tiny, TASKFORGE_CACHE_DIR=str(full), code=4)
-        assert str(full) in done.stderr
-
-
 def test_a_read_only_disk(cli: Cli, tmp_path: Path) -> None:
     done = cli("generate", REPO, "--out", tmp_path / "c", within=("--ro-bind", str(tmp_path), str(tmp_path)), code=4)
     assert "Read-only file system" in done.stderr
@@ -190,8 +180,7 @@ def test_a_task_that_is_not_there(calc_corpus: Path, task: str, cli: Cli, tmp_pa
     cli("grade", task, "--empty", code=2)
     assert "is no corpus" in cli("grade", task, "--corpus", tmp_path, "--empty", code=2).stderr
     assert "is the start of 2 task ids" in cli("grade", "local", "--corpus", calc_corpus, "--empty", code=2).stderr
-    for command in (["list", tmp_path / "x"], ["validate", tmp_path / "x"], ["show", task, "--corpus", tmp_path / "x"]):
-        assert "is no corpus" in cli(*command, code=2).stderr
+    assert "is no corpus" in cli("validate", tmp_path / "x", code=2).stderr
 
 
 def test_a_submission_that_is_not_there(calc_corpus: Path, task: str, cli: Cli, tmp_path: Path) -> None:
@@ -217,18 +206,16 @@ def test_an_empty_patch_is_legal(calc_corpus: Path, task: str, cli: Cli, tmp_pat
 )
 def test_a_patch_that_cannot_be_applied(patch: str, message: str, calc_corpus: Path, task: str, cli: Cli) -> None:
     where = ("grade", task, "-", "--corpus", calc_corpus)
-    done = cli(*where, stdin=patch, code=3, hint=False)
-    assert done.stdout.startswith("patch_rejected  reward 0")
-    assert message in done.stdout.replace("\n", " ")
     verdict = json.loads(cli(*where, "--json", stdin=patch, code=3).stdout)
     assert (verdict["outcome"], verdict["reward"], verdict["tests"]) == ("patch_rejected", 0.0, [])
+    assert message in verdict["evidence"][0]
 
 
 @pytest.mark.parametrize("file", ["public/tasks/{}/workspace.tar.zst", "sealed/tasks/{}/tests.json"])
 def test_a_damaged_task(file: str, damaged: Path, task: str, cli: Cli) -> None:
     path = damaged / file.format(task)
     path.write_bytes(path.read_bytes()[:-20])
-    for argv in (["--reference"], ["--empty"], ["--reference", "--json"]):
+    for argv in (["--reference"], ["--empty", "--json"]):
         done = cli("grade", task, "--corpus", damaged, *argv, code=2)
         assert str(path) in done.stderr
         assert done.stdout == ""
@@ -253,19 +240,24 @@ def test_a_lost_environment(damaged: Path, task: str, cli: Cli) -> None:
 def test_a_full_disk_while_grading_is_a_fault(pages: int, calc_corpus: Path, task: str, cli: Cli, tmp_path: Path) -> None:
     tiny = ("--size", str(pages * 4096), "--tmpfs", str(tmp_path))
     where = ("grade", task, "--corpus", calc_corpus)
-    for what in ("--reference", "--empty"):
-        assert str(tmp_path) in cli(*where, what, within=tiny, TMPDIR=str(tmp_path), code=4).stderr
-        answer = json.loads(cli(*where, what, "--json", within=tiny, TMPDIR=str(tmp_path), code=4).stdout)
-        assert (answer["outcome"], answer["reward"]) == ("fault", None)
-        assert set(answer["fault"]) == {"kind", "message"}
+    assert str(tmp_path) in cli(*where, "--empty", within=tiny, TMPDIR=str(tmp_path), code=4).stderr
+    answer = json.loads(cli(*where, "--reference", "--json", within=tiny, TMPDIR=str(tmp_path), code=4).stdout)
+    assert (answer["outcome"], answer["reward"]) == ("fault", None)
+    assert set(answer["fault"]) == {"kind", "message"}
+
+
+def test_a_full_cache_while_grading_is_a_fault(calc_corpus: Path, task: str, cli: Cli, tmp_path: Path) -> None:
+    tiny = ("--size", "8192", "--tmpfs", str(tmp_path))
+    argv = ("grade", task, "--corpus", calc_corpus, "--reference", "--json")
+    answer = json.loads(cli(*argv, within=tiny, TASKFORGE_CACHE_DIR=str(tmp_path), code=4).stdout)
+    assert (answer["outcome"], answer["reward"]) == ("fault", None)
+    assert str(tmp_path) in answer["fault"]["message"]
 
 
 def test_no_user_namespaces(calc_corpus: Path, task: str, cli: Cli, tmp_path: Path) -> None:
     for argv in (
         ["generate", REPO, "--out", tmp_path / "c"],
         ["grade", task, "--corpus", calc_corpus, "--empty"],
-        ["grade", task, "--corpus", calc_corpus, "--empty", "--sandbox", "bubblewrap"],
-        ["validate", calc_corpus],
     ):
         done = cli(*argv, within=("--disable-userns",), code=2)
         assert "no user namespace for this user" in done.stderr
