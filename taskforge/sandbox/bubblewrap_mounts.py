@@ -24,11 +24,11 @@ _HOST_ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "mime.
 #: What a compiler needs besides its command; only builds see it.
 _COMPILERS = ("/usr/lib/gcc", "/usr/libexec/gcc", "/usr/include", "/usr/lib/llvm", "/usr/lib/ldscripts")
 #: Of ``/proc``: hardware, other users' keys, kernel addresses and memory.
-_SECRET = frozenset(
-    ("acpi", "asound", "scsi", "iomem", "ioports", "kallsyms", "kcore", "key-users", "keys", "kmsg", "kpagecgroup")
-    + ("kpagecount", "kpageflags", "latency_stats", "modules", "pagetypeinfo", "sched_debug", "slabinfo", "timer_list")
-    + ("timer_stats", "vmallocinfo", "config.gz", "cmdline", "mtrr")
-)
+_SECRET = frozenset((
+    "acpi", "asound", "cmdline", "config.gz", "iomem", "ioports", "kallsyms", "kcore", "key-users", "keys", "kmsg",
+    "kpagecgroup", "kpagecount", "kpageflags", "latency_stats", "modules", "mtrr", "pagetypeinfo", "sched_debug",
+    "scsi", "slabinfo", "timer_list", "timer_stats", "vmallocinfo",
+))  # fmt: skip
 _HOST_SHARE = ("zoneinfo", "locale", "terminfo", "i18n")
 
 
