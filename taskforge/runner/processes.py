@@ -131,3 +131,16 @@ def used_bytes(folder):
     """``(used, free)`` of the file system that holds ``folder``."""
     info = os.statvfs(folder)
     return (info.f_blocks - info.f_bfree) * info.f_frsize, info.f_bavail * info.f_frsize
+
+
+def ending(status):
+    # type: (int) -> str
+    """A wait status in words."""
+    if not os.WIFSIGNALED(status):
+        return "ended with status %d" % os.WEXITSTATUS(status)
+    number = os.WTERMSIG(status)
+    try:
+        return "was killed by %s" % signal.Signals(number).name
+    except ValueError:
+        # A real-time signal has no name of its own.
+        return "was killed by signal %d" % number

@@ -70,13 +70,23 @@ class Session:
                 "event": "ended",
                 "ended": ended,
                 "disk_full": guard.was_full,
-                "exit_code": self.finished,
+                "exit_code": self.status(),
                 "seconds": time.monotonic() - self.started,
                 "cpu": self.cpu,
                 "evidence": self.evidence,
             },
             self.output.bytes(),
         )
+
+    def status(self):
+        # type: () -> Any
+        """pytest's own exit code, where the process that told it ended with it too."""
+        if self.finished is None or self.exited is None:
+            return None
+        if os.WIFEXITED(self.exited) and os.WEXITSTATUS(self.exited) == self.finished:
+            return self.finished
+        self.note("pytest told status %d, and its process ended with another" % self.finished)
+        return None
 
     def nothing_left(self):
         # type: () -> bool
@@ -250,9 +260,7 @@ class Session:
 
     def died(self):
         # type: () -> None
-        how = "ended with status %d" % os.WEXITSTATUS(self.exited)
-        if os.WIFSIGNALED(self.exited):
-            how = "was killed by %s" % _signal(os.WTERMSIG(self.exited))
+        how = processes.ending(self.exited)
         if self.current:
             self.verdict(self.current, "ended_early", "the tests' process %s in this test" % how)
         else:
@@ -287,11 +295,3 @@ class Session:
         for name in ("events", "output"):
             while self.take(name, getattr(self.zygote, name)):
                 continue
-
-
-def _signal(number):
-    # type: (int) -> str
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return "signal %d" % number
