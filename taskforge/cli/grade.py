@@ -37,6 +37,7 @@ def grade(
     """Grade a submission. Exit code: 0 resolved, 1 not resolved, 2 usage, 3 cannot be applied, 4 fault (no verdict)."""
     from taskforge.cli.common import console, print_json
     from taskforge.corpus import locate
+    from taskforge.corpus.atomic import store_fault
     from taskforge.errors import Fault, UsageError
     from taskforge.grade import Submission, read_submission
     from taskforge.grade.grading import reference_of
@@ -62,9 +63,11 @@ def grade(
             if submission is not None:
                 given = read_submission(submission, sys.stdin.buffer)
             verdict = _with_status(grader, given, policy, quiet=as_json)
-    except Fault as fault:
+    except (Fault, OSError) as error:
+        # A raw error of the disk is a fault too: whoever reads the JSON must not see silence instead of null.
+        fault = error if isinstance(error, Fault) else store_fault(error, Path(error.filename or settings.cache_dir))
         if not as_json:
-            raise
+            raise fault from error
         print_json({"outcome": "fault", "reward": None, "fault": {"kind": fault.kind, "message": str(fault)}})
         raise typer.Exit(fault.exit_code) from fault
     if as_json:
