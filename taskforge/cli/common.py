@@ -12,11 +12,15 @@ if TYPE_CHECKING:
 __all__ = ["console", "print_json"]
 
 
-def console() -> Console:
-    """A console on standard output. Where that is no terminal, lines are not cut to a terminal's width."""
+def console(*, least: int = 0) -> Console:
+    """A console on standard output, ``least`` columns wide whatever the terminal has: it wraps what is longer.
+
+    Where standard output is no terminal, lines are not cut to a terminal's width.
+    """
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+    found = Console(width=None if sys.stdout.isatty() else max(160, least), highlight=False)
+    return Console(width=least, highlight=False) if found.width < least else found
 
 
 def print_json(data: Any) -> None:

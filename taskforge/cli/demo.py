@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,7 +24,7 @@ def demo(
     tasks: Annotated[int, typer.Option("--max", min=1, help="Tasks to make.")] = 5,
     sandbox: Annotated[str | None, typer.Option(help="bubblewrap or auto.")] = None,
 ) -> None:
-    """Make tasks from a real release, show one, and grade nothing, its reference and half of it."""
+    """Make tasks from a real release, show one, and grade three submissions to it."""
     from taskforge.cli.common import console
     from taskforge.cli.generate import print_report, watching
     from taskforge.cli.grade import grader_for, print_verdict
@@ -70,8 +71,10 @@ def demo(
                 raise Fault(f"{what} earned {verdict.reward:g} instead of {reward:g}", kind="demo", retryable=False)
     show.print()
     show.print(f"The corpus lies in {out}. Try:", highlight=False)
-    show.print(f"  taskforge list {out}", highlight=False)
-    show.print(f"  taskforge grade {grader.card.id} --corpus {out} --reference", highlight=False)
+    # As it was started: it need not be on PATH.
+    program = sys.argv[0]
+    show.print(f"  {program} list {out}", highlight=False, soft_wrap=True)
+    show.print(f"  {program} grade {grader.card.id} --corpus {out} --reference", highlight=False, soft_wrap=True)
 
 
 def _with_half(graders: list[Any]) -> tuple[Any, Submission]:

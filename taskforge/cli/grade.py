@@ -184,6 +184,6 @@ def print_verdict(console: Console, verdict: Verdict) -> None:
     for line in verdict.evidence:
         console.print(f"- {escape(line)}", highlight=False, soft_wrap=True)
     for path in verdict.restored:
-        console.print(f"- put back: {escape(path)}", highlight=False)
+        console.print(f"- put back as it was: {escape(path)}", highlight=False)
     times = "  ".join(f"{name} {ms:.0f}" for name, ms in verdict.phases.items())
     console.print(f"[dim]ms: {times}; {verdict.sandbox}[/]", highlight=False)

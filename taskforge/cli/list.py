@@ -34,14 +34,16 @@ def list_tasks(
         print_json([card.model_dump() for card in cards])
         return
     table = Table(box=None, pad_edge=False)
-    for name in ("id", "mode", "feature"):
-        table.add_column(name, overflow="fold")
+    # An id is there to be copied: it is never cut or folded, whatever the terminal's width.
+    table.add_column("id", no_wrap=True, min_width=max((len(card.id) for card in cards), default=0))
+    table.add_column("mode", no_wrap=True)
+    table.add_column("feature", no_wrap=True, overflow="ellipsis", max_width=48)
     for name in ("lines", "F2P", "P2P"):
         table.add_column(name, justify="right")
     for card in cards:
         more = f" (+{len(card.feature) - 1})" if len(card.feature) > 1 else ""
         numbers = (card.metrics.lines, card.metrics.fail_to_pass, card.metrics.pass_to_pass)
         table.add_row(card.id, card.mode, escape(card.feature[0] + more), *(str(number) for number in numbers))
-    show = console()
+    show = console(least=200)
     show.print(table)
-    show.print(f"{len(cards)} tasks")
+    show.print(f"{len(cards)} task{'' if len(cards) == 1 else 's'}")

@@ -26,7 +26,7 @@ def validate(
     from taskforge.cli.generate import watching
     from taskforge.cli.grade import grader_for
     from taskforge.corpus import Corpus
-    from taskforge.errors import TaskforgeError, TaskRejected
+    from taskforge.errors import TaskforgeError, TaskRejected, UsageError
     from taskforge.generate.validate import prove
     from taskforge.sandbox import backend
     from taskforge.sandbox.pool import Pool
@@ -36,6 +36,8 @@ def validate(
     chosen = backend(sandbox or settings.sandbox)
     place = Corpus.open(corpus)
     names = list(place.task_ids())
+    if not names:
+        raise UsageError(f"{corpus} has no tasks to prove", hint="make some with `taskforge generate`")
     environments: dict[str, object] = {}
     with watching(quiet=as_json) as watch, Pool(chosen, size=jobs or settings.jobs) as pool:
         watch.stage("validate", len(names))

@@ -68,6 +68,7 @@ class Forge:
             raise TaskRejected("protected_path", f"{candidate.name} lies among tests or their configuration")
         with stages("remove"):
             removal = remove(self.snapshot.tree, candidate, self.language)
+        self._refuse_early(candidate, removal, protected, stages)
         with stages("validate"):
             effect = prove_effect(
                 candidate,
@@ -101,6 +102,16 @@ class Forge:
         reports = {**bundle.reports, "leaks": report.model_dump(mode="json"), "proof": proof}
         return Bundle(**{**bundle.__dict__, "reports": reports})
 
+    def _refuse_early(
+        self, candidate: Candidate, removal: Removal, protected: tuple[str, ...], stages: Stages
+    ) -> None:
+        """What reading alone can tell, before anything is run: all of it is looked at once more when sealed."""
+        with stages("statement"):
+            statement(candidate, self.snapshot.tree, removal.tree, self.index, tests_visible=self.tests_visible)
+        with stages("leaks"):
+            product = {path: it.data for path, it in removal.tree.items() if not is_protected(path, protected)}
+            _refuse_leak(search(removal.removed, product))
+
     def _hidden(self, effect: Effect) -> list[str]:
         if self.tests_visible:
             return []
@@ -124,11 +135,7 @@ class Forge:
         public = {path: entry.data for path, entry in bundle.workspace.items()}
         public["statement.md"] = bundle.statement.encode("utf-8", "surrogateescape")
         public["task.json"] = canonical_json(bundle.card.model_dump(mode="json"))
-        report = search(removal.removed, public)
-        if report.leaked:
-            hit = report.hits[0]
-            raise TaskRejected("leak", f"{hit.where} holds the removed body of {hit.key}")
-        return report
+        return _refuse_leak(search(removal.removed, public))
 
     def _bundle(
         self,
@@ -188,3 +195,10 @@ class Forge:
             removal_patch=patch_between(original, deleted),
             reports=reports,
         )
+
+
+def _refuse_leak(report: LeakReport) -> LeakReport:
+    if report.leaked:
+        hit = report.hits[0]
+        raise TaskRejected("leak", f"{hit.where} holds the removed body of {hit.key}, or nearly")
+    return report

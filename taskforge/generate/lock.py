@@ -101,7 +101,9 @@ def _uv(arguments: Sequence[str], python: Interpreter, *, step: str, cwd: Path) 
         said = "\n".join(done.stderr.decode("utf-8", "replace").strip().splitlines()[-20:])
         if "os error 28" in said:
             raise StoreFault(f"{step} failed:\n{said}", kind="disk_full", hint="free some space for the cache folder")
-        if _OFFLINE.search(said):
+        if "certificate" in said.lower():
+            hint = "name the file of your certificate authorities with SSL_CERT_FILE"
+        elif _OFFLINE.search(said):
             hint = "there seems to be no network: check it, or set UV_INDEX_URL to an index that can be reached"
         elif "no wheels" in said.lower() or "no-build" in said or "wheel" in said.lower():
             hint = "only wheels are installed; a dependency that has none for this Python cannot be had"

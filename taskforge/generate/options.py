@@ -45,6 +45,9 @@ class Report(Value):
     tried: int
     tasks: tuple[str, ...]
     rejections: dict[str, int]
+    """Candidates by reason."""
+    rejected: tuple[dict[str, str], ...]
+    """``feature``, ``reason`` and ``message`` of each."""
     faults: int
     stages: dict[str, dict[str, float]]
     finished: bool

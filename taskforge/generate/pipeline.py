@@ -134,7 +134,7 @@ class _Run:
         )
         self.corpus.write_recipe(recipe, {"lock.txt": "".join(f"{line}\n" for line in recipe.lock).encode()})
         self.corpus.write_snapshot(snapshot.tree)
-        tasks, rejections, tried = self._candidates(forge, selection.candidates)
+        tasks, rejected, tried = self._candidates(forge, selection.candidates)
         report = Report(
             source=str(self.source) if self.source.kind in ("pypi", "git") else snapshot.provenance.name,
             snapshot=snapshot.digest,
@@ -148,7 +148,8 @@ class _Run:
             candidates=len(selection.candidates),
             tried=tried,
             tasks=tuple(tasks),
-            rejections=dict(rejections.most_common()),
+            rejections=dict(Counter(one["reason"] for one in rejected).most_common()),
+            rejected=tuple(rejected),
             faults=self.faults,
             stages=self.stages.table,
             finished=True,
@@ -223,11 +224,11 @@ class _Run:
 
     def _candidates(
         self, forge: Forge, candidates: tuple[Candidate, ...]
-    ) -> tuple[list[str], Counter[str], int]:
+    ) -> tuple[list[str], list[dict[str, str]], int]:
         """Decide candidates in their order, ``jobs`` at a time; the first ``max_tasks`` good ones in that order win, so
         that the result does not depend on who was faster."""
         tasks: list[str] = []
-        rejections: Counter[str] = Counter()
+        rejected: list[dict[str, str]] = []
         wanted = self.options.max_tasks or len(candidates)
         self.watch.stage("candidates", len(candidates) if wanted >= len(candidates) else None)
         tried = 0
@@ -240,11 +241,13 @@ class _Run:
                 tasks.append(decision.task)
                 self.watch.log(f"task {len(tasks)}: {decision.task}")
             else:
-                rejections[decision.reason] += 1
-            self.watch.step(f"{len(tasks)} tasks, {sum(rejections.values())} rejected")
+                feature = ", ".join(f"{it.path}::{it.qualname}" for it in decision.candidate.symbols)
+                rejected.append({"feature": feature, "reason": decision.reason, "message": decision.message})
+                self.watch.log(f"rejected: {decision.reason}: {decision.message}")
+            self.watch.step(f"{len(tasks)} tasks, {len(rejected)} rejected")
             if len(tasks) >= wanted:
                 break
-        return tasks, rejections, tried
+        return tasks, rejected, tried
 
     def _decided(self, forge: Forge, candidates: tuple[Candidate, ...]) -> Iterator[Decision]:
         threads = ThreadPoolExecutor(max_workers=self.options.jobs, thread_name_prefix="candidate")

@@ -43,7 +43,8 @@ def statement(
         tests_visible: whether the workspace holds the tests that judge.
 
     Raises:
-        TaskRejected: ``statement_unclear`` when the workspace does not show a symbol's signature.
+        TaskRejected: ``statement_unclear`` when the workspace does not show a symbol's signature; ``undescribed`` when
+            neither documentation nor a caller says what it does, and the tests are hidden.
     """
     symbols = candidate.symbols
     title = ", ".join(f"`{symbol.qualname}`" for symbol in symbols)
@@ -59,7 +60,7 @@ def statement(
     )
     parts = [f"# Implement {title}", task]
     for symbol in symbols:
-        parts += _section(symbol, before, after, index)
+        parts += _section(symbol, before, after, index, tests_visible=tests_visible)
     parts += ["## How it is judged", _judging(tests_visible=tests_visible)]
     return "\n\n".join(parts) + "\n"
 
@@ -68,7 +69,22 @@ def _listed(paths: Sequence[str]) -> str:
     return ", ".join(f"`{path}`" for path in paths)
 
 
-def _section(symbol: Symbol, before: Tree, after: Tree, index: Mapping[str, Sequence[Symbol]]) -> list[str]:
+def _undocumented(symbol: Symbol, *, told: bool, tests_visible: bool) -> str:
+    if tests_visible:
+        return "It has no docstring: its callers and the tests say what it does."
+    if told:
+        return "It has no docstring: its callers say what it does."
+    name = symbol.qualname.rpartition(".")[2]
+    if name.startswith("__") and name.endswith("__"):
+        return f"It has no docstring: it is what the language calls for `{name}`."
+    raise TaskRejected(
+        "undescribed", f"nothing that a solver may read says what {symbol.qualname} does: no docstring, no caller"
+    )
+
+
+def _section(
+    symbol: Symbol, before: Tree, after: Tree, index: Mapping[str, Sequence[Symbol]], *, tests_visible: bool
+) -> list[str]:
     if symbol.path not in before or symbol.path not in after or symbol not in index.get(symbol.path, ()):
         raise TaskRejected("statement_unclear", f"{symbol.key} is not in the index, or its file not in the workspace")
     line = _line_of(symbol, before, after)
@@ -80,9 +96,10 @@ def _section(symbol: Symbol, before: Tree, after: Tree, index: Mapping[str, Sequ
     ]
     if symbol.docstring.strip():
         parts += ["Its documentation:", _fenced(symbol.docstring.strip("\n"), "text")]
-    else:
-        parts.append("It has no docstring: its callers and the tests say what it does.")
-    if sites := _call_sites(symbol, after):
+    sites = _call_sites(symbol, after)
+    if not symbol.docstring.strip():
+        parts.append(_undocumented(symbol, told=bool(sites), tests_visible=tests_visible))
+    if sites:
         parts += ["Where the rest of the project names it:", "\n".join(sites)]
     return parts
 

@@ -105,7 +105,7 @@ class Grader:
                     changes, self.bundle.tests, strict=policy.strict, workspace=self.bundle.workspace
                 )
         except BadSubmission as error:
-            return self._verdict(submission, policy, "patch_rejected", (), (), (str(error),), phases, None)
+            return self._verdict(submission, policy, "patch_rejected", (), (), _told(error), phases, None)
         required = self.required(policy)
         result, said = self._settled(admitted.changes, required, phases, on_report)
         verdicts, evidence = judge_tests(required, result, self.bundle.tests.files)
@@ -224,6 +224,10 @@ class Grader:
             }
         )
         return verdict.model_copy(update={"reward": reward_of(policy, verdict.outcome, verdict.tests)})
+
+
+def _told(error: BadSubmission) -> tuple[str, ...]:
+    return (error.message, error.hint) if error.hint else (error.message,)
 
 
 def _full() -> RunResult:

@@ -104,6 +104,11 @@ def apply(submission: Submission, workspace: Tree) -> dict[str, Entry | None]:
     if submission.tree is None:
         changes = apply_patch(submission.data, workspace)
     else:
+        if workspace and not any(path in workspace for path in submission.tree):
+            raise BadSubmission(
+                f"the folder holds none of the workspace's {len(workspace)} files",
+                hint="a folder is the whole workspace as you leave it, not a part of it",
+            )
         changes = {
             path: entry
             for path, entry in workspace.changes_to(submission.tree).items()

@@ -53,8 +53,10 @@ class Source(Value):
             return cls(kind="folder", location=str(path.resolve()))
         if path.is_file() and path.name.endswith(_ARCHIVE):
             return cls(kind="archive", location=str(path.resolve()))
-        head, revision = _split_revision(text)
-        if revision and Path(head).expanduser().is_dir():
+        head, at, revision = text.rpartition("@")
+        if at and head and Path(head).expanduser().is_dir():
+            if not revision:
+                raise UsageError(f"{text!r} names no commit", hint="append @COMMIT, a full hash, a tag or a branch")
             return cls(kind="git", location=str(Path(head).expanduser().resolve()), revision=revision)
         if path.is_file():
             raise UsageError(f"{text!r} is a file of no kind known here", hint=f"archives end in {', '.join(_ARCHIVE)}")

@@ -32,11 +32,13 @@ class TestRecord(Value):
     """Longest duration over the runs, setup and teardown included."""
     enters: tuple[int, ...] = ()
     """Indices into :attr:`TestMap.functions`."""
+    excluded: str = ""
+    """Why it can never be required, whatever its outcomes: ``in_product``, since a submission may rewrite it."""
 
     @property
     def stable(self) -> bool:
-        """Passed in every run."""
-        return all(outcome == "passed" for outcome in self.outcomes)
+        """Passed in every run, and may be required."""
+        return not self.excluded and all(outcome == "passed" for outcome in self.outcomes)
 
 
 class TestMap(Value):

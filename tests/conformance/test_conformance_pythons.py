@@ -44,7 +44,7 @@ def test_the_oldest_and_the_newest_python(engine, calc, calc_protected, bubblewr
     assert environment.python.startswith(python + ".")
     result = run(engine, environment, bare, calc_protected)
     assert (result.ended, result.exit_code, result.evidence) == ("done", 0, ())
-    assert len(result.collected) == len(result.reports) == 12
+    assert len(result.collected) == len(result.reports) == 14
     assert {report.outcome for report in result.reports} == {"passed"}
 
 

@@ -23,7 +23,7 @@ from taskforge.sandbox.pool import Pool
 from taskforge.settings import Settings
 
 REPO = Path(__file__).parents[1] / "repos" / "calc"
-TASKS = {"Stack.push", "Stack.pop", "tokens", "evaluate", "clamp", "mean"}
+TASKS = {"Stack.push", "Stack.pop", "tokens", "evaluate", "clamp", "mean", "twice"}
 
 
 def run(out: Path, cache: Path, backend: Backend, **options: object) -> Report:
@@ -44,17 +44,24 @@ def features(out: Path) -> set[str]:
 def test_what_becomes_a_task_and_what_does_not(made: tuple[Path, Report]) -> None:
     out, report = made
     assert features(out) == TASKS
-    assert report.rejections == {"tests_do_not_notice": 1, "hangs_without_feature": 1}
+    assert report.rejections == {"tests_do_not_notice": 1, "hangs_without_feature": 1, "undescribed": 1}
+    assert {one["feature"] for one in report.rejected} == {
+        f"src/calc/core.py::{name}" for name in ("unnoticed", "spin", "_undescribed")
+    }
     assert report.passed_over == {"runs_at_import": 1, "too_small": 1}
-    assert report.candidates == report.tried == 8
-    assert report.tests == report.stable_tests == 12
+    assert report.candidates == report.tried == 10
+    assert (report.tests, report.stable_tests) == (15, 14)
 
 
 def test_a_rejection_is_recorded_with_its_reason(made: tuple[Path, Report]) -> None:
     out, _report = made
     kept = [json.loads(file.read_text()) for file in out.glob(".work/*/candidates/*.json")]
     reasons = {one["feature"][0].split("::")[1].split(":")[0]: one["reason"] for one in kept if one["reason"]}
-    assert reasons == {"unnoticed": "tests_do_not_notice", "spin": "hangs_without_feature"}
+    assert reasons == {
+        "unnoticed": "tests_do_not_notice",
+        "spin": "hangs_without_feature",
+        "_undescribed": "undescribed",
+    }
 
 
 def test_fail_to_pass_is_what_fails_without_the_feature(made: tuple[Path, Report]) -> None:
@@ -68,8 +75,18 @@ def test_fail_to_pass_is_what_fails_without_the_feature(made: tuple[Path, Report
     # `evaluate` needs the stack: a test that never names it fails too.
     assert "tests/test_core.py::test_evaluate[1 2 +-3]" in found["Stack.push"].fail_to_pass
     assert set(found["clamp"].fail_to_pass) == {"tests/test_core.py::test_clamp"}
-    assert len(found["clamp"].pass_to_pass) == 11
+    assert len(found["clamp"].pass_to_pass) == 13
     assert found["clamp"].protected == ("pyproject.toml", "tests/")
+
+
+def test_a_doctest_in_the_product_is_never_required(made: tuple[Path, Report]) -> None:
+    out, _report = made
+    corpus = Corpus.open(out)
+    for card in corpus.cards():
+        tests = corpus.tests(card.id)
+        assert {file.split("/")[0] for file in tests.files.values()} == {"tests"}
+    twice = next(corpus.tests(card.id) for card in corpus.cards() if card.feature[0].endswith("::twice"))
+    assert twice.fail_to_pass == ("tests/test_core.py::test_twice",)
 
 
 def test_the_public_half_holds_no_answer(made: tuple[Path, Report]) -> None:
@@ -93,7 +110,7 @@ def test_production_grader_agrees(
         assert grader.grade(Submission.empty()).outcome == "failed"
         verdict = grader.grade(reference_of(grader.bundle), Policy(full=True))
         assert (verdict.outcome, verdict.reward) == ("resolved", 1.0)
-        assert len(verdict.tests) == 12 - len(grader.bundle.reports["validation"]["left_out"])
+        assert len(verdict.tests) == 14 - len(grader.bundle.reports["validation"]["left_out"])
 
 
 def test_same_input_and_seed_give_the_same_tasks(
@@ -116,7 +133,7 @@ def test_run_again_tries_nothing_twice(made: tuple[Path, Report], cache: Path, b
     assert again.tasks == report.tasks
     assert again.rejections == report.rejections
     assert {path: path.stat().st_mtime_ns for path in before} == before
-    # Eight candidates, two of which hang for seconds, were not tried again.
+    # Ten candidates, two of which hang for seconds, were not tried again.
     assert time.monotonic() - started < 8
 
 

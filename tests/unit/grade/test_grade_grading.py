@@ -13,7 +13,7 @@ from taskforge.generate.patches import patch_between
 from taskforge.grade import Grader, Submission
 from taskforge.grade.grading import reference_of
 from taskforge.grade.submission import apply
-from taskforge.model import Entry, Policy, Verdict
+from taskforge.model import Entry, Policy, Tree, Verdict
 from taskforge.sandbox import Environment, Limits, Sandbox, SandboxSpec
 from taskforge.sandbox.pool import Pool
 
@@ -209,3 +209,11 @@ def test_a_reference_that_does_not_pass_here_is_a_fault_not_a_score(
     grader = Grader(evaluate_bundle, calc_environment, pool, limits=Limits(memory_mb=24))
     with pytest.raises(Fault):
         grader.grade(reference_of(evaluate_bundle))
+
+
+def test_a_folder_of_something_else_is_refused_rather_than_taken_for_a_great_deletion(evaluate_grader: Grader) -> None:
+    inner = {path.removeprefix("src/calc/"): it for path, it in evaluate_grader.bundle.workspace.items() if "src/" in path}
+    for tree in (Tree({}), Tree(inner)):
+        verdict = evaluate_grader.grade(Submission.of_tree(tree))
+        assert seen(verdict) == ("patch_rejected", 0.0)
+        assert "none of the workspace" in verdict.evidence[0]

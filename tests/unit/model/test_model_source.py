@@ -35,6 +35,8 @@ def test_local_forms(tmp_path: Path) -> None:
         "location": str(tmp_path / "repo"),
         "revision": "v1",
     }
+    with pytest.raises(UsageError, match="names no commit"):
+        Source.parse(f"{tmp_path}/repo@")
     # A folder that exists is that folder, whatever its name.
     assert Source.parse(str(tmp_path / "odd@name")).kind == "folder"
     assert Source.parse(str(tmp_path / "a-1.0.tar.gz")).kind == "archive"

@@ -1,7 +1,7 @@
 import pytest
 
 from calc import Stack, clamp, evaluate, mean, spin, tokens
-from calc.core import unnoticed
+from calc.core import _undescribed, twice, unnoticed
 
 
 def test_push_and_pop():
@@ -34,6 +34,14 @@ def test_unnoticed():
         unnoticed(3)
     except Exception:
         pass
+
+
+def test_undescribed():
+    assert _undescribed(1) == 4
+
+
+def test_twice():
+    assert twice("4") == 8
 
 
 def _spun(start):

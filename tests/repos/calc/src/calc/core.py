@@ -85,3 +85,18 @@ def spin(limit):
     if limit < 0:
         step = -1
     return step
+
+
+def _undescribed(value):
+    total = value + 1
+    return total * 2
+
+
+def twice(value):
+    """Double it.
+
+    >>> twice(4)
+    8
+    """
+    value = int(value)
+    return value * 2
