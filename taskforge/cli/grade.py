@@ -31,7 +31,7 @@ def grade(
     full: Annotated[bool, typer.Option("--full", help="Run every PASS_TO_PASS, not only the chosen ones.")] = False,
     reward: Annotated[str, typer.Option(help="binary or fraction.")] = "binary",
     strict: Annotated[bool, typer.Option("--strict", help="Refuse submissions that touch tests.")] = False,
-    sandbox: Annotated[str | None, typer.Option(help="bubblewrap or auto.")] = None,
+    sandbox: Annotated[str | None, typer.Option(help="bubblewrap, docker or auto.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
 ) -> None:
     """Grade a submission. Exit code: 0 resolved, 1 not resolved, 2 usage, 3 cannot be applied, 4 fault (no verdict)."""

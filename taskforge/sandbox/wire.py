@@ -77,7 +77,7 @@ class WireSandbox:
     """A sandbox behind two pipes, which are its own from here on, whatever happens.
 
     ``stop`` ends the supervisor and all below it, once; ``memory_kills`` asks whoever holds the memory limit (a cgroup)
-    how often it killed; ``tree`` is laid at start.
+    how often it killed; ``tree`` is laid at start; ``config`` is what else this backend tells its supervisor.
     """
 
     def __init__(
@@ -91,24 +91,30 @@ class WireSandbox:
         poll_memory: bool,
         memory_kills: Callable[[], int] = lambda: 0,
         tree: Changes | None = None,
+        config: Mapping[str, Any] | None = None,
     ) -> None:
         self.backend = backend
         self.spec = spec
         self._to, self._back = to, back
         self._stop = stop
-        self._memory_kills = memory_kills
+        self._asked_kills = memory_kills
+        self._told_kills = 0
         self._closed = False
         self._warm = False
         self._lost = ""
         os.set_blocking(to, False)
         try:
-            self._greet(poll_memory)
+            self._greet(poll_memory, config or {})
             self.lay(tree or {})
         except BaseException:
             self.close()
             raise
 
-    def _greet(self, poll_memory: bool) -> None:
+    def _memory_kills(self) -> int:
+        """By whoever knows of more: the backend, or the supervisor where it sees the control group."""
+        return max(self._told_kills, self._asked_kills())
+
+    def _greet(self, poll_memory: bool, config: Mapping[str, Any]) -> None:
         limits = self.spec.limits
         blob = sources()
         self._write(len(blob).to_bytes(8, "big") + blob, time.monotonic() + GRACE)
@@ -117,6 +123,7 @@ class WireSandbox:
             {
                 "variables": variables_of(self.spec),
                 "poll_memory": poll_memory,
+                **config,
                 "limits": {
                     "memory": limits.memory_mb * mib,
                     "disk": limits.disk_mb * mib,
@@ -165,6 +172,7 @@ class WireSandbox:
             header = json.loads(self._exactly(header_length, deadline))
         except ValueError:
             raise self._gone("sent a frame without sense") from None
+        self._told_kills = header.get("memory_kills", self._told_kills)
         return header, self._exactly(blob_length, deadline)
 
     def _expect(self, event: str, timeout: float) -> tuple[dict[str, Any], bytes]:
