@@ -71,4 +71,4 @@ def open_up(root, folders):
     # type: (str, list) -> None
     """Let everybody create in ``folders``, and nobody rename or remove what is not theirs: root's, in root's."""
     for folder in folders:
-        os.chmod(os.path.join(root, folder), 0o1777)
+        os.chmod(os.path.join(root, folder), 0o1777)  # noqa: S103

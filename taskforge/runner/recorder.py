@@ -105,7 +105,10 @@ class Coverage:
         data = self.coverage.get_data()
         by_test = {}  # type: dict
         for filename in data.measured_files():
-            owners = _owners(filename)
+            try:
+                owners = _owners(filename)
+            except (OSError, SyntaxError, ValueError):
+                continue  # Code that was made from text, under a name that is no file.
             for line, contexts in data.contexts_by_lineno(filename).items():
                 if line not in owners:
                     continue

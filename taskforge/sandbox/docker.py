@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import threading
 import time
 import uuid
@@ -54,7 +55,7 @@ class Docker:
         try:
             import docker  # noqa: F401
         except ImportError as error:
-            return Probe(ok=False, detail=f"the docker package is missing: {error}", remedy="pip install 'docker>=7,<8'")
+            return Probe(ok=False, detail=f"the docker package is missing: {error}", remedy="pip install 'docker>=7'")
         try:
             with faults("asking the daemon"):
                 version = self.daemon.client.version()
@@ -67,14 +68,16 @@ class Docker:
             "limits": "control group" if self._limited() else "supervisor polling",
         }  # fmt: skip
         if info.get("OSType") != "linux":
-            return Probe(ok=False, detail=f"the daemon runs {info.get('OSType')} containers", remedy="use a Linux daemon")
+            detail = f"the daemon runs {info.get('OSType')} containers"
+            return Probe(ok=False, detail=detail, remedy="use a Linux daemon")
         if self.runtime and self.runtime not in facts["runtimes"]:
             return Probe(
                 ok=False,
                 detail=f"the daemon has no runtime {self.runtime}; it has {', '.join(facts['runtimes'])}",
                 remedy="install it, or unset TASKFORGE_DOCKER_RUNTIME",
             )
-        return Probe(ok=True, detail=f"Docker {facts['server']}, memory and process limits by {facts['limits']}", facts=facts)
+        detail = f"Docker {facts['server']}, memory and process limits by {facts['limits']}"
+        return Probe(ok=True, detail=detail, facts=facts)
 
     def _limited(self) -> bool:
         info = self.daemon.info
@@ -177,8 +180,6 @@ class _End:
 
     def abandon(self) -> None:
         """Nobody has taken the descriptors."""
-        import os
-
         self.stop()
         if self.attached is not None:
             os.close(self.attached.to)

@@ -86,7 +86,7 @@ class Attached:
         self._thread.join(5)
         if not self._thread.is_alive():
             os.close(self._fd)
-        response = self._sock._response  # noqa: SLF001 - the client hides the connection there
+        response = self._sock._response  # The client hides the connection there.
         response.close()
         with contextlib.suppress(OSError):
             self._sock.close()

@@ -171,6 +171,7 @@ class Daemon:
             SandboxFault: when the daemon does not do it.
         """
         import docker.errors
+        import requests
 
         with faults(f"removing container {container[:12]}"):
             api = self.client.api
@@ -179,7 +180,7 @@ class Daemon:
             except docker.errors.NotFound:
                 return
             except docker.errors.APIError as error:
-                if error.status_code != 409:  # noqa: PLR2004 - it is being removed already
+                if error.status_code != requests.codes.conflict:  # It is being removed already.
                     raise
                 with contextlib.suppress(docker.errors.NotFound):
                     api.wait(container, timeout=30, condition="removed")

@@ -100,7 +100,7 @@ class Images:
                     return str(image["Id"])
             clean = self._clean(base or self._pull(bases, minor), minor)
             facts = clean["Config"]["Labels"]
-            with _packed(environment, facts[f"{_LABEL}interpreter"], minor, tools=tools) as archive:
+            with _packed(environment, facts[f"{_LABEL}interpreter"], tools=tools) as archive:
                 return self._commit(clean, archive, REPOSITORY, tag, {
                     KIND: "environment", f"{_LABEL}environment": environment.digest,
                 })  # fmt: skip
@@ -149,12 +149,10 @@ class Images:
             if found is not None and (found["Config"]["Labels"] or {}).get(f"{_LABEL}format") == _FORMAT:
                 return found
             self._check_machine(base)
-            facts = self._run_clean(base, minor)
-            labels = {KIND: "base", f"{_LABEL}base": base["Id"], f"{_LABEL}format": _FORMAT}
-            labels |= {_LABEL + key: str(value) for key, value in facts.items()}
-            container = facts.pop("container")
+            container, facts = self._run_clean(base, minor)
             try:
-                labels.pop(f"{_LABEL}container")
+                labels = {KIND: "base", f"{_LABEL}base": base["Id"], f"{_LABEL}format": _FORMAT}
+                labels |= {_LABEL + key: value for key, value in facts.items()}
                 self._save(container, _CLEAN, name, labels)
             finally:
                 self.daemon.remove(container)
@@ -175,7 +173,7 @@ class Images:
                 retryable=False,
             )
 
-    def _run_clean(self, base: dict[str, Any], minor: str) -> dict[str, Any]:
+    def _run_clean(self, base: dict[str, Any], minor: str) -> tuple[str, dict[str, str]]:
         api = self.daemon.client.api
         script = files("taskforge.sandbox").joinpath("docker_clean.py").read_text(encoding="utf-8")
         made = api.create_container_from_config({
@@ -188,28 +186,11 @@ class Images:
             api.start(container)
             status = api.wait(container)["StatusCode"]
             said = api.logs(container, stdout=True, stderr=True).decode("utf-8", "replace").strip()
-            if status == _NO_PYTHON:
-                raise SandboxFault(
-                    f"the base image {' '.join(base.get('RepoTags') or [base['Id'][:19]])} has no Python {minor}, "
-                    "which the environment needs",
-                    kind="docker_base",
-                    hint=f"name an image with Python {minor} in TASKFORGE_DOCKER_BASE ({{minor}} stands for the "
-                    "version), or choose the image's Python with --python",
-                    retryable=False,
-                )
-            try:
-                facts: dict[str, Any] = json.loads(said.splitlines()[-1])
-            except (ValueError, IndexError):
-                raise SandboxFault(
-                    f"the base image cannot be prepared, status {status}: {said[-800:]}",
-                    kind="docker_base",
-                    hint="choose another in TASKFORGE_DOCKER_BASE",
-                    retryable=False,
-                ) from None
+            facts = _facts(status, said, base, minor)
         except BaseException:
             self.daemon.remove(container)
             raise
-        return {**facts, "container": container}
+        return container, facts
 
     # -- making images --------------------------------------------------------------------------------------------
 
@@ -236,11 +217,34 @@ class Images:
         return str(answer["Id"])
 
 
+def _facts(status: int, said: str, base: dict[str, Any], minor: str) -> dict[str, str]:
+    """What the cleaning said, which is one line of JSON at its end."""
+    if status == _NO_PYTHON:
+        raise SandboxFault(
+            f"the base image {' '.join(base.get('RepoTags') or [base['Id'][:19]])} has no Python {minor}, which the "
+            "environment needs",
+            kind="docker_base",
+            hint=f"name an image with Python {minor} in TASKFORGE_DOCKER_BASE ({{minor}} stands for the version), or "
+            "choose the image's Python with --python",
+            retryable=False,
+        )
+    try:
+        told = json.loads(said.splitlines()[-1])
+        return {name: str(told[name]) for name in ("python", "interpreter", "machine")}
+    except (ValueError, IndexError, KeyError, TypeError):
+        raise SandboxFault(
+            f"the base image cannot be prepared, status {status}: {said[-800:]}",
+            kind="docker_base",
+            hint="choose another in TASKFORGE_DOCKER_BASE",
+            retryable=False,
+        ) from None
+
+
 # -- the environment as an archive ------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
-def _packed(environment: Environment, interpreter: str, minor: str, *, tools: bool) -> Iterator[IO[bytes]]:
+def _packed(environment: Environment, interpreter: str, *, tools: bool) -> Iterator[IO[bytes]]:
     """The archive that becomes the image's last layer: ``env``, ``tools``, and the fixed files of /etc."""
     with tempfile.TemporaryFile() as stream:
         with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT, errors="surrogateescape") as archive:
@@ -248,10 +252,10 @@ def _packed(environment: Environment, interpreter: str, minor: str, *, tools: bo
                 archive.addfile(_member(name, tarfile.DIRTYPE, mode))
             for name, data in ETC.items():
                 _add_bytes(archive, f"etc/{name}", data)
-            _add_folder(archive, environment.root, "env", interpreter, minor)
+            _add_folder(archive, environment.root, "env", interpreter)
             if tools and environment.tools is not None:
                 archive.addfile(_member("tools", tarfile.DIRTYPE, 0o755))
-                _add_folder(archive, environment.tools, "tools", interpreter, minor)
+                _add_folder(archive, environment.tools, "tools", interpreter)
         stream.seek(0)
         yield stream
 
@@ -268,7 +272,7 @@ def _add_bytes(archive: tarfile.TarFile, name: str, data: bytes, mode: int = 0o6
     archive.addfile(member, io.BytesIO(data))
 
 
-def _add_folder(archive: tarfile.TarFile, root: Path, inside: str, interpreter: str, minor: str) -> None:
+def _add_folder(archive: tarfile.TarFile, root: Path, inside: str, interpreter: str) -> None:
     for top, folders, names in os.walk(root):
         folders.sort()
         for name in sorted([*folders, *names]):
