@@ -8,12 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from taskforge.corpus.bundle import Bundle
 from taskforge.generate import environment as environments
 from taskforge.generate.acquire import Snapshot, acquire
+from taskforge.generate.candidate import Forge
+from taskforge.generate.progress import Stages
 from taskforge.generate.protect import protected_paths
+from taskforge.generate.select import select
+from taskforge.generate.testmap import build_testmap
+from taskforge.grade import Grader
 from taskforge.languages import language
-from taskforge.model import Source
-from taskforge.sandbox import Backend, Environment, SandboxSpec, backend
+from taskforge.model import Source, TestMap
+from taskforge.sandbox import Backend, Environment, Limits, SandboxSpec, backend
 from taskforge.sandbox.pool import Pool
 
 REPOS = Path(__file__).parent / "repos"
@@ -57,3 +63,46 @@ def pool(bubblewrap: Backend) -> Iterator[Pool]:
 @pytest.fixture(scope="session")
 def calc_spec(calc: Snapshot, calc_environment: Environment, calc_protected: tuple[str, ...]) -> SandboxSpec:
     return SandboxSpec(environment=calc_environment, tree=calc.tree, protected=calc_protected)
+
+
+@pytest.fixture(scope="session")
+def calc_map(
+    calc: Snapshot, calc_environment: Environment, calc_protected: tuple[str, ...], bubblewrap: Backend
+) -> TestMap:
+    with Pool(bubblewrap, size=0) as pool:
+        return build_testmap(
+            calc.tree, calc_environment, pool=pool, protected=calc_protected, limits=Limits(), runs=2, jobs=2
+        )
+
+
+@pytest.fixture(scope="session")
+def calc_forge(calc: Snapshot, calc_environment: Environment, calc_map: TestMap, bubblewrap: Backend) -> Iterator[Forge]:
+    python = language("python")
+    index = {path: python.index(path, calc.tree[path].data) for path in calc.tree if path.startswith("src/")}
+    with Pool(bubblewrap, size=1) as pool:
+        yield Forge(
+            snapshot=calc,
+            test_map=calc_map,
+            index=index,
+            language=python,
+            environment=calc_environment,
+            pool=pool,
+            limits=Limits(),
+            seed=0,
+            tests_visible=False,
+            p2p_seconds=20.0,
+            reference_runs=1,
+        )
+
+
+@pytest.fixture(scope="session")
+def evaluate_bundle(calc_forge: Forge) -> Bundle:
+    """A proven task: implement ``evaluate`` again."""
+    selection = select(calc_forge.index, calc_forge.test_map, seed=0)
+    candidate = next(one for one in selection.candidates if one.name == "evaluate")
+    return calc_forge.make(candidate, Stages())
+
+
+@pytest.fixture
+def evaluate_grader(evaluate_bundle: Bundle, calc_environment: Environment, pool: Pool) -> Grader:
+    return Grader(evaluate_bundle, calc_environment, pool, limits=Limits(memory_mb=300, disk_mb=32))

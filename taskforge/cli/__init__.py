@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tomllib
 import traceback
 from collections.abc import Callable
 from typing import Annotated
@@ -17,7 +18,7 @@ from taskforge.cli.grade import grade
 from taskforge.cli.list import list_tasks
 from taskforge.cli.show import show
 from taskforge.cli.validate import validate
-from taskforge.errors import TaskforgeError
+from taskforge.errors import TaskforgeError, UsageError
 from taskforge.version import __version__
 
 __all__ = ["app", "main"]
@@ -29,6 +30,8 @@ app = typer.Typer(
     name="taskforge",
     help="Verified re-implementation tasks from real repositories.",
     no_args_is_help=True,
+    # Help by rich costs more time to import than all the rest.
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -68,6 +71,10 @@ def _options(
     # What the libraries below log at DEBUG drowns what we say.
     for name in ("httpcore", "httpx"):
         logging.getLogger(name).setLevel(max(level, logging.WARNING if not debug else logging.INFO))
+    named = os.environ.get("TASKFORGE_CONFIG")
+    # The settings take a missing file for an empty one.
+    if named and not os.path.isfile(named):  # noqa: PTH113
+        raise UsageError(f"TASKFORGE_CONFIG names {named}, which is no file", hint="mend the variable, or unset it")
 
 
 def main() -> None:
@@ -78,35 +85,52 @@ def main() -> None:
 
 def _run(*, debug: bool) -> int:
     try:
-        # Typer turns KeyboardInterrupt into exit code 130 itself in standalone mode, without saying how to resume.
         result = app(standalone_mode=False)
         sys.stdout.flush()
+        if result == EXIT_INTERRUPTED:
+            # Typer's answer to Ctrl-C, whatever the mode; it does not say how to resume.
+            return _interrupted(debug=debug)
     except TaskforgeError as error:
         return _complain(error.message, error.hint, error.exit_code, debug=debug)
     except KeyboardInterrupt:
-        return _complain("interrupted: run the same command again to resume", "", EXIT_INTERRUPTED, debug=debug)
+        return _interrupted(debug=debug)
     except BrokenPipeError:
-        # The reader has gone: a later flush at exit would complain about it once more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return _reader_gone()
+    except SystemExit as end:
+        # So does Typer end on a broken pipe.
+        if isinstance(end.__context__, BrokenPipeError):
+            return _reader_gone()
+        raise
     except Exception as error:  # noqa: BLE001 - the last stop before the user
         return _last_stop(error, debug=debug)
     return result if isinstance(result, int) else 0
 
 
+def _interrupted(*, debug: bool) -> int:
+    return _complain("interrupted: run the same command again to resume", "", EXIT_INTERRUPTED, debug=debug)
+
+
+def _reader_gone() -> int:
+    # A later flush at exit would complain about it once more.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 0
+
+
 def _last_stop(error: Exception, *, debug: bool) -> int:
     if type(error).__name__ == "Abort":
-        return _complain("interrupted: run the same command again to resume", "", EXIT_INTERRUPTED, debug=debug)
+        return _interrupted(debug=debug)
     show = getattr(error, "show", None)
     code = getattr(error, "exit_code", None)
     # Typer's own complaints about options; which library they come from depends on its version.
     if callable(show) and isinstance(code, int):
         show()
         return code
-    if type(error).__module__.startswith("pydantic") and hasattr(error, "errors"):
+    if getattr(error, "title", "") == "Settings" and hasattr(error, "errors"):
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         return _complain(f"{where}: {first['msg']}", "check TASKFORGE_* variables and taskforge.toml", 2, debug=debug)
+    if isinstance(error, tomllib.TOMLDecodeError) and os.environ.get("TASKFORGE_CONFIG"):
+        return _complain(f"{os.environ['TASKFORGE_CONFIG']}: {error}", "mend that file", 2, debug=debug)
     text = " ".join(str(error).split()) or "no message"
     return _complain(
         f"{type(error).__name__}: {text}", "run again with --debug for the traceback", EXIT_INTERNAL, debug=debug

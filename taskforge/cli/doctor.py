@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sys
@@ -13,7 +14,7 @@ from typing import Annotated, Literal
 
 import typer
 
-__all__ = ["Check", "checks", "doctor"]
+__all__ = ["Check", "checks", "docker_check", "doctor"]
 
 _MIN_FREE_GIB = 2.0
 
@@ -53,6 +54,10 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print the check
 
 def checks() -> Iterator[Check]:
     """All checks, in order."""
+    from taskforge.settings import Settings
+
+    # First, so that a bad setting is told at once.
+    settings = Settings()
     yield Check("python", "ok", f"{sys.version.split()[0]} at {sys.executable}")
     yield _program("git", ["git", "--version"], "install git, for example: apt-get install git")
     yield _program("uv", [_uv(), "--version"], "pip install uv")
@@ -60,11 +65,9 @@ def checks() -> Iterator[Check]:
     yield from _sandboxes()
     yield _user_namespaces()
     yield _cgroups()
-    yield _docker()
+    yield docker_check()
     yield _interpreters()
-    from taskforge.settings import Settings
-
-    for name, folder in (("disk, cache", Settings().cache_dir), ("disk, tmp", Path(tempfile.gettempdir()))):
+    for name, folder in (("disk, cache", settings.cache_dir), ("disk, tmp", Path(tempfile.gettempdir()))):
         yield _disk(name, folder)
 
 
@@ -106,7 +109,17 @@ def _read(path: str) -> str:
         return ""
 
 
+#: Makes one in a process of its own; the exit code is errno.
+_UNSHARE = (
+    "import ctypes, sys; libc = ctypes.CDLL(None, use_errno=True);"
+    " sys.exit(ctypes.get_errno() if libc.unshare({}) else 0)"
+)
+_CLONE_NEWUSER = 0x10000000
+
+
 def _user_namespaces() -> Check:
+    from taskforge import process
+
     limit = _read("/proc/sys/user/max_user_namespaces")
     refusals = {
         "max_user_namespaces is 0": (limit == "0", "sysctl user.max_user_namespaces=15000"),
@@ -120,9 +133,19 @@ def _user_namespaces() -> Check:
         ),
     }
     hit = {text: remedy for text, (applies, remedy) in refusals.items() if applies}
-    if not limit or hit:
-        return Check("user namespaces", "missing", "; ".join(hit) or "the kernel has none", "; ".join(hit.values()))
-    return Check("user namespaces", "ok", f"at most {limit}")
+    try:
+        code = process.run([sys.executable, "-I", "-S", "-c", _UNSHARE.format(_CLONE_NEWUSER)], timeout=20).returncode
+    except (OSError, TimeoutError) as error:
+        return Check("user namespaces", "missing", str(error), "reinstall Python")
+    if code == 0 and not hit:
+        return Check("user namespaces", "ok", f"can be made; at most {limit or 'unknown'}")
+    if not hit:
+        # What the kernel says where one sandbox lies in another that forbids it, too.
+        why = "the limit on their number or depth is reached" if code == errno.ENOSPC else os.strerror(code)
+        hit = {f"cannot be made: {why}": "in a container: --security-opt seccomp=unconfined; in a sandbox: leave it"}
+    # Settings that restrict ordinary users do not hold root back.
+    status: Literal["missing", "info"] = "missing" if code else "info"
+    return Check("user namespaces", status, "; ".join(hit), "; ".join(hit.values()))
 
 
 def _cgroups() -> Check:
@@ -139,11 +162,14 @@ def _cgroups() -> Check:
     return Check("cgroups", "info", f"{version}, not writable: the supervisor polls memory and processes")
 
 
-def _docker() -> Check:
-    import httpx
-
+def docker_check() -> Check:
+    """Whether a Docker daemon answers at ``DOCKER_HOST``."""
     host = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
     remedy = "start a Docker daemon, or set DOCKER_HOST; only needed for the docker sandbox"
+    if host.startswith("unix://") and not Path(host.removeprefix("unix://")).exists():
+        return Check("docker", "info", f"no daemon at {host}: no such file", remedy)
+    import httpx
+
     if host.startswith("unix://"):
         transport, url = httpx.HTTPTransport(uds=host.removeprefix("unix://")), "http://docker/_ping"
     elif host.startswith("tcp://"):

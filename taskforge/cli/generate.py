@@ -124,7 +124,8 @@ def print_report(console: Console, report: Report, out: Path) -> None:
     """The table at the end of a run."""
     from rich.table import Table
 
-    counts = Table(box=None, show_header=False, pad_edge=False, title=f"{report.source} -> {out}", title_justify="left")
+    console.print(f"{report.source} -> {out}", highlight=False, markup=False, soft_wrap=True)
+    counts = Table(box=None, show_header=False, pad_edge=False)
     counts.add_column()
     counts.add_column(justify="right")
     rows: list[tuple[str, object]] = [

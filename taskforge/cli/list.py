@@ -31,7 +31,7 @@ def list_tasks(
     elif sort == "tests":
         cards.sort(key=lambda card: (-card.metrics.fail_to_pass, card.id))
     if as_json:
-        print_json([card.model_dump(mode="json") for card in cards])
+        print_json([card.model_dump() for card in cards])
         return
     table = Table(box=None, pad_edge=False)
     for name in ("id", "mode", "feature"):

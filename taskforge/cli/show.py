@@ -24,9 +24,9 @@ def show(
     card, statement = place.card(name), place.statement(name)
     bundle = place.bundle(name) if sealed else None
     if as_json:
-        data = {"card": card.model_dump(mode="json"), "statement": statement}
+        data = {"card": card.model_dump(), "statement": statement}
         if bundle is not None:
-            data["tests"] = bundle.tests.model_dump(mode="json")
+            data["tests"] = bundle.tests.model_dump()
             data["reference_patch"] = bundle.reference_patch.decode("utf-8", "surrogateescape")
         print_json(data)
         return

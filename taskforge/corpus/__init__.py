@@ -1,7 +1,7 @@
 """The task bundle on disk: layout, atomic writes, digests, reading and proving."""
 
 from taskforge.corpus.archive import pack, unpack
-from taskforge.corpus.atomic import lock, store_fault, write_bytes, write_folder
+from taskforge.corpus.atomic import lock, store_fault, write_bytes, write_folder, write_folders
 from taskforge.corpus.bundle import PUBLIC_FILES, SEALED_FILES, Bundle
 from taskforge.corpus.corpus import Corpus
 from taskforge.corpus.locate import locate
@@ -18,4 +18,5 @@ __all__ = [
     "unpack",
     "write_bytes",
     "write_folder",
+    "write_folders",
 ]

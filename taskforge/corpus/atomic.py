@@ -7,13 +7,16 @@ import fcntl
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from taskforge.errors import StoreFault, UsageError
 
-__all__ = ["lock", "store_fault", "write_bytes", "write_folder"]
+__all__ = ["lock", "store_fault", "write_bytes", "write_folder", "write_folders"]
+
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
 
 _FULL = ("disk_full", "free some space there, or choose another disk; then run the same command again")
 _DENIED = ("permission", "run as the owner of that folder, or choose one that you may write to")
@@ -37,7 +40,7 @@ def store_fault(error: OSError, path: Path) -> StoreFault:
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a file so that a reader, or a crash at any moment, sees the old content or the new one, whole.
 
-    Makes the folder if it is missing.
+    Makes the folder if it is missing. What writers that died left beside it is removed.
 
     Raises:
         StoreFault: when the disk refuses.
@@ -45,6 +48,7 @@ def write_bytes(path: Path, data: bytes) -> None:
     temporary = path.with_name(_temporary_name(path.name))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(path)
         try:
             _write_synced(temporary, data)
             temporary.replace(path)
@@ -57,32 +61,48 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
-    """Write a folder and its files (relative POSIX paths) under a hidden name, then rename it into place.
+    """Write a folder and its files (relative POSIX paths) so that a crash leaves the old one or the new one.
 
-    An existing folder is replaced. What writers that died left beside it is removed.
+    What writers that died left beside it is removed.
 
     Raises:
-        StoreFault: when the disk refuses.
+        StoreFault: when the disk refuses; then nothing has changed.
     """
-    temporary = path.with_name(_temporary_name(path.name))
+    write_folders([(path, files)])
+
+
+def write_folders(folders: Sequence[tuple[Path, Mapping[str, bytes]]]) -> None:
+    """Write several folders that only make sense together.
+
+    All are written under hidden names before the first is moved into place. Where there are several, the last is the
+    one that others are found by: it goes out of sight first and comes last, so that a crash between the moves leaves
+    none of them to be found, never new ones beside old ones.
+
+    Raises:
+        StoreFault: when the disk refuses; before the moves, nothing has changed.
+    """
+    staged: list[tuple[Path, Path]] = []
+    path = folders[0][0]
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _sweep(path)
         try:
-            folders = {temporary}
-            for name, data in files.items():
-                target = temporary / name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                folders.add(target.parent)
-                _write_synced(target, data)
-            temporary.mkdir(exist_ok=True)
-            for folder in folders:
-                _sync_folder(folder)
-            _move_into_place(temporary, path)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
-        _sync_folder(path.parent)
+            for path, files in folders:
+                temporary = path.with_name(_temporary_name(path.name))
+                staged.append((temporary, path))
+                path.parent.mkdir(parents=True, exist_ok=True)
+                _sweep(path)
+                _fill(temporary, files)
+            if len(staged) > 1 and path.is_dir():
+                hidden = path.with_name(_temporary_name(path.name))
+                staged.append((hidden, path))
+                path.rename(hidden)
+                _sync_folder(path.parent)
+            for temporary, path in staged[: len(folders)]:
+                _move_into_place(temporary, path)
+                _sync_folder(path.parent)
+        finally:
+            # After an exchange, the old folder lies under the hidden name.
+            for temporary, _path in staged:
+                shutil.rmtree(temporary, ignore_errors=True)
     except OSError as error:
         raise store_fault(error, path) from error
 
@@ -138,18 +158,49 @@ def _sync_folder(path: Path) -> None:
         os.close(descriptor)
 
 
+def _fill(folder: Path, files: Mapping[str, bytes]) -> None:
+    folder.mkdir()
+    made = {folder}
+    for name, data in files.items():
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        made.update(parent for parent in target.parents if parent.is_relative_to(folder))
+        _write_synced(target, data)
+    for one in made:
+        _sync_folder(one)
+
+
 def _move_into_place(temporary: Path, path: Path) -> None:
-    if path.is_dir():
+    if not path.is_dir():
+        temporary.rename(path)
+    elif not _exchange(temporary, path):
+        # Where the disk cannot swap two names, there is a moment without the folder; the next write fills it again.
         old = path.with_name(_temporary_name(path.name))
         path.rename(old)
         temporary.rename(path)
         shutil.rmtree(old, ignore_errors=True)
-    else:
-        temporary.rename(path)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swap two names in one step; False where the system or its disk cannot."""
+    import ctypes
+
+    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if renameat2 is None:
+        return False
+    if renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in {errno.ENOSYS, errno.EINVAL, errno.EXDEV, errno.EPERM}:
+        return False
+    raise OSError(number, os.strerror(number), str(other))
 
 
 def _sweep(path: Path) -> None:
     for left in path.parent.glob(f".{path.name}.*.tmp"):
         pid = left.name.split(".")[-3]
         if pid.isdigit() and int(pid) != os.getpid() and not Path(f"/proc/{pid}").exists():
-            shutil.rmtree(left, ignore_errors=True)
+            if left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)

@@ -17,7 +17,10 @@ SEALED_FILES = ("tests.json", "hidden.tar.zst", "removal.patch", "reference.patc
 
 
 def json_bytes(data: Any) -> bytes:
-    """JSON as it lies on disk: for people to read, and the same bytes for the same data."""
+    """JSON as it lies on disk: for people to read, and the same bytes for the same data.
+
+    For values, give it ``model_dump()``: pydantic's JSON mode replaces what is not UTF-8 in the keys of a dict.
+    """
     return (json.dumps(data, indent=2, sort_keys=True, ensure_ascii=True) + "\n").encode("ascii")
 
 
@@ -44,10 +47,10 @@ class Bundle:
     def parts(self) -> dict[str, str]:
         """SHA-256 by file, of its content rather than of its compressed form."""
         return {
-            "task.json": digest_of(self.card.model_dump(mode="json", exclude={"digest"})),
+            "task.json": digest_of(self.card.model_dump(exclude={"digest"})),
             "statement.md": _sha(self.statement.encode("utf-8", "surrogateescape")),
             "workspace.tar.zst": self.workspace.digest,
-            "tests.json": digest_of(self.tests.model_dump(mode="json")),
+            "tests.json": digest_of(self.tests.model_dump()),
             "hidden.tar.zst": self.hidden.digest,
             "removal.patch": _sha(self.removal_patch),
             "reference.patch": _sha(self.reference_patch),

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from taskforge.corpus.archive import pack, unpack
-from taskforge.corpus.atomic import write_bytes, write_folder
+from taskforge.corpus.atomic import write_bytes, write_folder, write_folders
 from taskforge.corpus.bundle import Bundle, json_bytes
-from taskforge.corpus.reading import close_matches, load_json, read_file, validated
+from taskforge.corpus.reading import close_matches, load_json, read_fault, read_file, validated
 from taskforge.errors import CorpusError, UsageError
 from taskforge.model import Recipe, TaskCard, TaskTests, Tree
 from taskforge.version import CORPUS_SCHEMA, __version__
@@ -43,8 +43,9 @@ class Corpus:
             return cls.open(path)
         if path.exists() and not path.is_dir():
             raise UsageError(f"{path} is no folder", hint="name a new or empty folder for the corpus")
-        # A creation that was killed leaves the two halves without a corpus.json.
-        foreign = [p for p in path.iterdir() if p.name not in {"public", "sealed", ".lock"}] if path.exists() else []
+        # A creation that was killed, or a lost corpus.json, leaves the halves, the lock and the records of the work.
+        known = {"public", "sealed", ".lock", ".work"}
+        foreign = [item for item in path.iterdir() if item.name not in known] if path.exists() else []
         if foreign:
             raise UsageError(
                 f"{path} holds other files ({foreign[0].name}, …) and is no corpus",
@@ -62,7 +63,11 @@ class Corpus:
             CorpusError: when it is none, is damaged, or was made by a newer taskforge.
         """
         corpus = cls(path)
-        if not (corpus.public / "corpus.json").is_file():
+        try:
+            present = (corpus.public / "corpus.json").is_file()
+        except OSError as error:
+            raise read_fault(error, path) from error
+        if not present:
             raise CorpusError(
                 f"{path} is no corpus: it has no public/corpus.json",
                 hint="name the folder that `taskforge generate --out` wrote",
@@ -83,9 +88,12 @@ class Corpus:
     def task_ids(self) -> list[str]:
         """Ids of all tasks, sorted. A task is there when its public folder is."""
         folder = self.public / "tasks"
-        if not folder.is_dir():
+        try:
+            return sorted(item.name for item in folder.iterdir() if not item.name.startswith(".") and item.is_dir())
+        except (FileNotFoundError, NotADirectoryError):
             return []
-        return sorted(item.name for item in folder.iterdir() if item.is_dir() and not item.name.startswith("."))
+        except OSError as error:
+            raise read_fault(error, folder) from error
 
     def card(self, task_id: str) -> TaskCard:
         """The public card.
@@ -154,31 +162,26 @@ class Corpus:
                 )
         if self._intact(card):
             return card
-        # The sealed half first: a public folder alone would be a task that nobody can grade.
-        write_folder(
-            self.sealed / "tasks" / card.id,
-            {
-                "tests.json": json_bytes(bundle.tests.model_dump(mode="json")),
-                "hidden.tar.zst": pack(bundle.hidden),
-                "removal.patch": bundle.removal_patch,
-                "reference.patch": bundle.reference_patch,
-                "reports.json": json_bytes(dict(bundle.reports)),
-                _PARTS: json_bytes(bundle.parts),
-            },
-        )
-        write_folder(
-            self.public / "tasks" / card.id,
-            {
-                "task.json": json_bytes(card.model_dump(mode="json")),
-                "statement.md": bundle.statement.encode("utf-8", "surrogateescape"),
-                "workspace.tar.zst": pack(bundle.workspace),
-            },
-        )
+        sealed = {
+            "tests.json": json_bytes(bundle.tests.model_dump()),
+            "hidden.tar.zst": pack(bundle.hidden),
+            "removal.patch": bundle.removal_patch,
+            "reference.patch": bundle.reference_patch,
+            "reports.json": json_bytes(dict(bundle.reports)),
+            _PARTS: json_bytes(bundle.parts),
+        }
+        public = {
+            "task.json": json_bytes(card.model_dump()),
+            "statement.md": bundle.statement.encode("utf-8", "surrogateescape"),
+            "workspace.tar.zst": pack(bundle.workspace),
+        }
+        # The public half last: it alone would be a task that nobody can grade.
+        write_folders([(self.sealed / "tasks" / card.id, sealed), (self.public / "tasks" / card.id, public)])
         return card
 
     def write_recipe(self, recipe: Recipe, extra: Mapping[str, bytes]) -> str:
         """Store an environment's recipe with further files (lock, manifest, Dockerfile); returns its digest."""
-        files = {**extra, "recipe.json": json_bytes(recipe.model_dump(mode="json"))}
+        files = {**extra, "recipe.json": json_bytes(recipe.model_dump())}
         folder = self.public / "environments" / recipe.digest
         if not all((folder / name).is_file() and (folder / name).read_bytes() == data for name, data in files.items()):
             write_folder(folder, files)
@@ -246,7 +249,7 @@ class Corpus:
     def _public_folder(self, task_id: str) -> Path:
         folder = self.public / "tasks" / task_id
         # Ids are labels from outside: one that is a path must not lead out of the corpus.
-        if "/" in task_id or task_id.startswith(".") or not folder.is_dir():
+        if not task_id or "/" in task_id or task_id.startswith(".") or not folder.is_dir():
             raise CorpusError(f"{self.path} has no task {task_id!r}", hint=close_matches(task_id, self.task_ids()))
         return folder
 

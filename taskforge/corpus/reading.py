@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from taskforge.errors import CorpusError, StoreFault
 from taskforge.model import Value
 
-__all__ = ["close_matches", "load_json", "read_file", "validated"]
+__all__ = ["close_matches", "load_json", "read_fault", "read_file", "validated"]
 
 V = TypeVar("V", bound=Value)
 _HINT = "restore it from a copy, or generate it again"
@@ -31,7 +31,16 @@ def read_file(path: Path) -> bytes:
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         raise CorpusError(f"{path} is missing", hint=_HINT) from None
     except OSError as error:
-        raise StoreFault(f"cannot read {path}: {error.strerror}", kind="disk", hint="check its permissions") from error
+        raise read_fault(error, path) from error
+
+
+def read_fault(error: OSError, path: Path) -> StoreFault:
+    """The fault for an error of the disk while reading ``path``; its kind is ``permission`` or ``disk``."""
+    if isinstance(error, PermissionError):
+        kind, hint = "permission", "run as the owner of that folder, or give yourself the right to read it"
+    else:
+        kind, hint = "disk", "check the disk and the mount; then run the same command again"
+    return StoreFault(f"cannot read {path}: {error.strerror}", kind=kind, hint=hint, retryable=kind == "disk")
 
 
 def load_json(path: Path, *, newest: int = 1, hint: str = _HINT) -> dict[str, Any]:

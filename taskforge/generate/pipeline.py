@@ -20,7 +20,7 @@ from pydantic import Field
 from taskforge.corpus.atomic import lock, write_bytes
 from taskforge.corpus.bundle import Bundle, json_bytes
 from taskforge.corpus.corpus import Corpus
-from taskforge.errors import Fault, SourceError, StoreFault, TaskRejected
+from taskforge.errors import EnvironmentBuildError, Fault, SourceError, StoreFault, TaskRejected
 from taskforge.generate import environment as environments
 from taskforge.generate.acquire import Snapshot, acquire
 from taskforge.generate.candidate import Forge, task_id
@@ -111,7 +111,7 @@ def generate(
         SourceError, EnvironmentBuildError, TaskRejected: the source as a whole is of no use; says why.
         Fault: the machinery broke more than now and then.
     """
-    corpus = Corpus.open(out) if (out / "public").exists() else Corpus.create(out, {})
+    corpus = Corpus.create(out, {})
     with lock(out / ".lock"):
         run = _Run(source, corpus, options, settings, backend, watch or Quiet())
         return run.whole()
@@ -165,6 +165,11 @@ class _Run:
         with self.stages("select"):
             index = self._index(snapshot, protected)
             selection = select(index, test_map, min_lines=self.options.min_lines, seed=self.options.seed)
+        if index and not any(path in index for path, _name, _line in test_map.functions):
+            raise EnvironmentBuildError(
+                "the tests enter no function of the workspace: they import another copy of the project, or none at all",
+                hint="look for the project's name in the environment's site-packages, and for what the tests import",
+            )
         self.watch.log(
             f"{selection.considered} functions, {len(selection.candidates)} candidates,"
             f" {len(test_map.stable_ids)} of {len(test_map.tests)} tests stable"
@@ -326,6 +331,9 @@ class _Run:
             except StoreFault:
                 raise
             except Fault as fault:
+                if forge.pool.closed:
+                    # The command is being interrupted: this is no fault, and nobody waits for the decision.
+                    raise
                 log.warning("fault at %s, attempt %d: %s", candidate.name, attempt, fault)
                 if attempt == 2 or not fault.retryable:
                     self.faults += 1

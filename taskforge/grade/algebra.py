@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from taskforge.model import Outcome, Policy, TestVerdict, VerdictOutcome
 from taskforge.sandbox import RunResult, TestReport
 
-__all__ = ["outcome_of", "reward_of", "test_verdicts"]
+__all__ = ["judge_tests", "outcome_of", "reward_of"]
 
 
-def test_verdicts(
+def judge_tests(
     required: Mapping[str, str], result: RunResult, files: Mapping[str, str]
 ) -> tuple[tuple[TestVerdict, ...], tuple[str, ...]]:
     """``(verdicts, evidence)`` for ``required``, id -> group. What is not heard exactly once has not passed."""

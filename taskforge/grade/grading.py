@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from taskforge.corpus.bundle import Bundle
 from taskforge.errors import BadSubmission, Fault, SandboxFault
-from taskforge.grade.algebra import outcome_of, reward_of, test_verdicts
+from taskforge.grade.algebra import judge_tests, outcome_of, reward_of
 from taskforge.grade.submission import Submission, admit, apply
 from taskforge.model import Changes, Policy, Verdict
 from taskforge.sandbox import Environment, Limits, PytestJob, RunResult, SandboxSpec, TestReport
@@ -21,7 +21,7 @@ __all__ = ["Grader", "reference_of"]
 log = logging.getLogger("taskforge.grade")
 
 #: A run is ended after this many tests have hit their limit: the outcome is settled, and each one costs its limit.
-MAX_TIMEOUTS = 3
+MAX_TIMEOUTS = 2
 #: How much slower than the machine of the baseline a grading host may be before a timeout is our fault, not the
 #: submission's.
 MAX_HOST_FACTOR = 8.0
@@ -101,12 +101,14 @@ class Grader:
         try:
             with phases("prepare"):
                 changes = apply(submission, self.bundle.workspace)
-                admitted = admit(changes, self.bundle.tests, strict=policy.strict)
+                admitted = admit(
+                    changes, self.bundle.tests, strict=policy.strict, workspace=self.bundle.workspace
+                )
         except BadSubmission as error:
             return self._verdict(submission, policy, "patch_rejected", (), (), (str(error),), phases, None)
         required = self.required(policy)
         result, said = self._settled(admitted.changes, required, phases, on_report)
-        verdicts, evidence = test_verdicts(required, result, self.bundle.tests.files)
+        verdicts, evidence = judge_tests(required, result, self.bundle.tests.files)
         outcome, why = outcome_of(verdicts, result)
         evidence = (*said, *why, *evidence)
         return self._verdict(submission, policy, outcome, verdicts, admitted.restored, evidence, phases, result)
@@ -123,7 +125,7 @@ class Grader:
         said: tuple[str, ...] = ()
         if result.ended == "lost":
             # Law 3: a crash never pays and a fault is never a score, so it is repeated once, with a control beside it.
-            log.warning("the supervisor was lost in a grade of %s: repeating it", self.card.id)
+            log.info("the supervisor was lost in a grade of %s: repeating it", self.card.id)
             result = self._run(changes, required, 1.0, phases, on_report)
             said = ("the sandbox was lost once and the run repeated",)
         timed_out = [one.id for one in result.reports if one.outcome == "timeout"]
@@ -142,9 +144,9 @@ class Grader:
         Raises:
             Fault: when the reference does not pass either.
         """
-        changes = admit(
-            apply(reference_of(self.bundle), self.bundle.workspace), self.bundle.tests, strict=False
-        ).changes
+        workspace = self.bundle.workspace
+        reference = apply(reference_of(self.bundle), workspace)
+        changes = admit(reference, self.bundle.tests, strict=False, workspace=workspace).changes
         required = dict.fromkeys(ids, "")
         control = self._run(changes, required, MAX_HOST_FACTOR, Phases(), None)
         passed = [one for one in control.reports if one.outcome == "passed"]

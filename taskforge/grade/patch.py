@@ -35,12 +35,15 @@ def apply_patch(data: bytes, workspace: Tree) -> dict[str, Entry | None]:
     depth = _depth(files, workspace)
     named = _named(files, depth)
     before = Tree({path: workspace[path] for path in named if path in workspace})
+    bare = any(hunk.bare for file in files if not (file.is_new or file.is_deletion) for hunk in file.hunks)
+    if bare:
+        _check_places(files, depth, before)
     try:
         with tempfile.TemporaryDirectory(prefix="taskforge-apply-") as name:
             root = Path(name).resolve() / "tree"
             root.mkdir()
             _lay(before, root)
-            _git_apply(text, depth, root)
+            _git_apply(text, depth, root, bare=bare)
             after = dict(_read(root))
     except OSError as error:
         raise store_fault(error, Path(tempfile.gettempdir())) from error
@@ -84,6 +87,24 @@ def _named(files: Iterable[PatchedFile], depth: int) -> set[str]:
     return named
 
 
+def _check_places(files: Iterable[PatchedFile], depth: int, before: Tree) -> None:
+    """Hunks without context say where they belong by line number alone: every hunk of such a patch must fit exactly."""
+    for file in files:
+        path = file.source(depth)
+        if file.is_new or path is None or path not in before:
+            continue
+        lines = before[path].data.split(b"\n")
+        if lines[-1] == b"":
+            lines.pop()
+        for hunk in file.hunks:
+            if not hunk.fits(lines):
+                raise BadSubmission(
+                    f"the patch does not apply: hunk {os.fsdecode(hunk.header)!r} of {path!r} has no context and does"
+                    " not fit the lines that it names",
+                    hint=_HINT,
+                )
+
+
 def _lay(tree: Tree, root: Path) -> None:
     for path, entry in tree.items():
         target = root / path
@@ -95,7 +116,7 @@ def _lay(tree: Tree, root: Path) -> None:
             target.chmod(0o755 if entry.kind == "exec" else 0o644)
 
 
-def _git_apply(text: bytes, depth: int, root: Path) -> None:
+def _git_apply(text: bytes, depth: int, root: Path, *, bare: bool) -> None:
     env = {
         "PATH": os.environ.get("PATH", os.defpath),
         "HOME": str(root.parent),
@@ -106,7 +127,9 @@ def _git_apply(text: bytes, depth: int, root: Path) -> None:
         "GIT_CEILING_DIRECTORIES": str(root.parent),
     }
     options = ["-c", "core.autocrlf=false", "-c", "core.safecrlf=false", "-c", "apply.ignoreWhitespace=no"]
-    argv = ["git", *options, "apply", f"-p{depth}", "--whitespace=nowarn", "-"]
+    # Without this, git takes a hunk without context for the end of its file, and puts lines there without a word.
+    zero = ["--unidiff-zero"] if bare else []
+    argv = ["git", *options, "apply", *zero, f"-p{depth}", "--whitespace=nowarn", "-"]
     try:
         done = process.run(argv, timeout=_TIMEOUT, cwd=root, env=env, stdin=text)
     except process.ProcessTimeoutError as error:

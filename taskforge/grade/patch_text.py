@@ -4,16 +4,34 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from taskforge.errors import BadSubmission
 
-__all__ = ["PatchedFile", "parse_patch", "stripped"]
+__all__ = ["Hunk", "PatchedFile", "parse_patch", "stripped"]
 
 _HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@(.*)\Z", re.DOTALL)
 _ESCAPES = {b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f": b"\f", b"r": b"\r"}
 _ESCAPE = re.compile(rb'\\([0-7]{3}|[abtnvfr"\\])')
 _NOTHING = b"/dev/null"
+
+
+@dataclass(frozen=True)
+class Hunk:
+    """One hunk, to be checked against the file as it is."""
+
+    header: bytes
+    start: int
+    """Line of the old file, from 1; with no old lines, the line that it comes after."""
+    old: tuple[bytes, ...]
+    """Old lines, context included, without their newlines."""
+    bare: bool
+    """No line of context around it, as ``diff -U0`` makes them."""
+
+    def fits(self, lines: list[bytes]) -> bool:
+        """Whether its old lines stand exactly where it says."""
+        first = self.start - 1 if self.old else self.start
+        return 0 <= first <= len(lines) and tuple(lines[first : first + len(self.old)]) == self.old
 
 
 @dataclass
@@ -28,6 +46,7 @@ class PatchedFile:
     bare_old: bytes | None = None
     """From ``rename from`` and ``copy from``, which have one leading part less."""
     bare_new: bytes | None = None
+    hunks: list[Hunk] = field(default_factory=list)
 
     @property
     def has_prefix(self) -> bool:
@@ -82,6 +101,7 @@ def parse_patch(data: bytes) -> tuple[bytes, list[PatchedFile]]:
             at += 1
         elif files and (found := _HUNK.match(line)):
             taken, at = _hunk(lines, at, found, files[-1])
+            files[-1].hunks.append(_read_hunk(taken, int(found[1])))
             out += taken
             open_header = False
             continue
@@ -117,6 +137,12 @@ def _hunk(lines: list[bytes], at: int, found: re.Match[bytes], file: PatchedFile
     counts = [sum(line[:1] in marks for line in body) for marks in ((b" ", b"-", b""), (b" ", b"+", b""))]
     header = b"@@ -%s,%d +%s,%d @@%s" % (found[1], counts[0], found[3], counts[1], found[5])
     return [header, *body], end
+
+
+def _read_hunk(taken: list[bytes], start: int) -> Hunk:
+    body = [line for line in taken[1:] if not line.startswith(b"\\")]
+    context = any(line[:1] in {b" ", b""} for line in body)
+    return Hunk(taken[0], start, tuple(line[1:] for line in body if line[:1] != b"+"), not context)
 
 
 def _goes_on(lines: list[bytes], at: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Literal
@@ -113,11 +113,13 @@ def apply(submission: Submission, workspace: Tree) -> dict[str, Entry | None]:
     return changes
 
 
-def admit(changes: Changes, tests: TaskTests, *, strict: bool) -> Admitted:
+def admit(changes: Changes, tests: TaskTests, *, strict: bool, workspace: Collection[str] = ()) -> Admitted:
     """Take out the changes that a submission may not make: tests, what steers them, links.
 
     Args:
         changes: as :func:`apply` gave them.
+        workspace: paths that the task gave out. Of these, a file whose name steers tests elsewhere may be changed when
+            the task does not protect it: it is part of the product. A new one may not be made.
         strict: refuse such a submission instead.
 
     Raises:
@@ -129,7 +131,7 @@ def admit(changes: Changes, tests: TaskTests, *, strict: bool) -> Admitted:
         path
         for path, entry in sorted(changes.items())
         if (entry is not None and entry.kind == "link")
-        or _steers(path)
+        or (_steers(path) and path not in workspace)
         or _covers(protected, path.casefold())
         or (tests.allowed and not _covers(tests.allowed, path))
     )

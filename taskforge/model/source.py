@@ -36,6 +36,8 @@ class Source(Value):
             UsageError: when it is none of these; the message lists the forms.
         """
         forms = "a source is pypi:NAME==VERSION, GIT-URL@COMMIT, PATH@COMMIT, an sdist archive or a folder"
+        if not text.strip():
+            raise UsageError("the source is empty", hint=forms)
         if text.startswith("pypi:"):
             found = _PYPI.match(text)
             if not found:

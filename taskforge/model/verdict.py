@@ -22,7 +22,7 @@ class Policy(Value):
     full: bool = False
     """Run every PASS_TO_PASS, not only the chosen ones."""
     reward: Literal["binary", "fraction"] = "binary"
-    """``binary``: 1 when resolved, else 0. ``fraction``: the share of FAIL_TO_PASS passed, 0 if a PASS_TO_PASS broke."""
+    """``binary``: 1 when resolved, else 0. ``fraction``: share of FAIL_TO_PASS passed, 0 if a PASS_TO_PASS broke."""
     strict: bool = False
     """Refuse a submission that touches protected paths, instead of putting them back."""
 

@@ -61,11 +61,15 @@ def lay(root, entries, blob):
 
 def collect(root, limit):
     # type: (str, int) -> tuple
-    """``(entries, blob)`` of everything below ``root``, at most ``limit`` bytes of it."""
+    """``(entries, blob)`` of everything below ``root``, at most ``limit`` bytes of it.
+
+    Raises:
+        OSError, ValueError, RecursionError: rather than leave out what cannot be read.
+    """
     entries = []
     parts = []
     total = 0
-    for folder, folders, names in os.walk(root):
+    for folder, folders, names in os.walk(root, onerror=_raise):
         links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
         for name in sorted(names) + links:
             full = os.path.join(folder, name)
@@ -84,3 +88,8 @@ def collect(root, limit):
             entries.append([os.path.relpath(full, root), kind, len(data)])
             parts.append(data)
     return entries, b"".join(parts)
+
+
+def _raise(error):
+    # type: (OSError) -> None
+    raise error

@@ -33,8 +33,8 @@ def read(fd):
     header_length, blob_length = _PREFIX.unpack(read_exactly(fd, _PREFIX.size))
     if header_length > MAX_HEADER:
         raise Closed("oversized header")
-    header = json.loads(read_exactly(fd, header_length).decode("ascii"))
-    return header, read_exactly(fd, blob_length)
+    found = header(read_exactly(fd, header_length))
+    return found, read_exactly(fd, blob_length)
 
 
 def write(fd, header, blob=b""):
@@ -54,17 +54,26 @@ class Buffer:
         self.largest = largest
 
     def feed(self, block):
-        # type: (bytes) -> list
+        # type: (bytes) -> Iterator
+        """``(raw header, blob)`` of each frame that is whole now; the header is for :func:`header`.
+
+        Raises:
+            ValueError: after the last whole frame, when what follows is none.
+        """
         self.data += block
-        found = []
         while len(self.data) >= _PREFIX.size:
             header_length, blob_length = _PREFIX.unpack(bytes(self.data[: _PREFIX.size]))
             if header_length + blob_length > self.largest:
                 raise ValueError("oversized frame")
-            end = _PREFIX.size + header_length + blob_length
+            middle = _PREFIX.size + header_length
+            end = middle + blob_length
             if len(self.data) < end:
-                break
-            header = json.loads(bytes(self.data[_PREFIX.size : _PREFIX.size + header_length]).decode("ascii"))
-            found.append((header, bytes(self.data[_PREFIX.size + header_length : end])))
+                return
+            found = bytes(self.data[_PREFIX.size : middle]), bytes(self.data[middle:end])
             del self.data[:end]
-        return found
+            yield found
+
+
+def header(raw):
+    # type: (bytes) -> dict
+    return json.loads(raw.decode("ascii"))

@@ -108,7 +108,7 @@ class Coverage:
             try:
                 owners = _owners(filename)
             except (OSError, SyntaxError, ValueError):
-                continue  # Code that was made from text, under a name that is no file.
+                continue  # Written and removed by a test, or no source of its own.
             for line, contexts in data.contexts_by_lineno(filename).items():
                 if line not in owners:
                     continue

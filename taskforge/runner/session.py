@@ -167,7 +167,8 @@ class Session:
         if name == "output":
             self.output.add(block)
         elif name == "answers":
-            for answer, _blob in self.zygote.buffer.feed(block):
+            for raw, _blob in self.zygote.buffer.feed(block):
+                answer = frames.header(raw)
                 self.exited = answer["status"]
                 self.cpu += answer["cpu"]
         else:
@@ -178,17 +179,26 @@ class Session:
 
     def heard(self, block):
         # type: (bytes) -> list
-        """A garbled event ends the credit of what follows it in the stream, never the supervisor."""
+        """What of it a worker may say. A frame without sense costs itself, a stream without frames all that follows;
+        neither costs the supervisor anything."""
         found = []
         try:
-            for event, _blob in self.buffer.feed(block):
-                clean = events.cleaned(event)
+            for raw, _blob in self.buffer.feed(block):
+                try:
+                    clean = events.cleaned(frames.header(raw))
+                except Exception as error:
+                    self.malformed(error)
+                    continue
                 if clean["generation"] == self.generation:
                     found.append(clean)
-        except Exception as error:
-            self.note("the tests' process sent a malformed event (%s)" % type(error).__name__)
+        except ValueError as error:
+            self.malformed(error)
             self.buffer = frames.Buffer(events.LARGEST)
         return found
+
+    def malformed(self, error):
+        # type: (Exception) -> None
+        self.note("the tests' process sent a malformed event (%s)" % type(error).__name__)
 
     def event(self, event):
         # type: (dict) -> None

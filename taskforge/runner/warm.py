@@ -17,7 +17,7 @@ BOOT = (
     "b = b''\n"
     "while len(b) < n: b += os.read(3, n - len(b))\n"
     "s = json.loads(b)\n"
-    "exec(compile(s['bootstrap'], 'bootstrap', 'exec'), {'SOURCES': s, 'MAIN': 'zygote', 'BLOB': b})\n"
+    "exec(compile(s['bootstrap'], '<bootstrap>', 'exec'), {'SOURCES': s, 'MAIN': 'zygote', 'BLOB': b})\n"
 )
 
 
@@ -90,9 +90,9 @@ class Zygote:
                 block = os.read(self.answers, 65536)
                 if not block:
                     break
-                for answer, _blob in self.buffer.feed(block):
+                for raw, _blob in self.buffer.feed(block):
                     self.is_warm = True
-                    return answer
+                    return frames.header(raw)
         processes.kill_all(set())
         said += read_some(self.output) or b""
         self.close()

@@ -74,6 +74,10 @@ def readable_paths(environment: Environment) -> list[Path]:
 def mounts(spec: SandboxSpec, held: Tree, protected: Path, etc: Path) -> list[str]:
     environment = spec.environment
     argv = [*identity(), "--proc", "/proc", "--dev", "/dev"]
+    # Before the interpreter's folders, which may lie in /tmp.
+    size = str(spec.limits.disk_mb * 1024 * 1024)
+    for path in ("/tmp", "/dev/shm", WORKSPACE):  # noqa: S108
+        argv += ["--size", size, "--perms", "0755" if path == WORKSPACE else "1777", "--tmpfs", path]
     for flag, path in _libraries():
         argv += ["--symlink", str(Path(path).readlink()), path] if flag == "link" else ["--ro-bind", path, path]
     binds, masks = _interpreter(environment)
@@ -86,9 +90,6 @@ def mounts(spec: SandboxSpec, held: Tree, protected: Path, etc: Path) -> list[st
         argv += ["--ro-bind", str(environment.tools), "/tools"]
     for name in ETC:
         argv += ["--ro-bind", str(etc / name), f"/etc/{name}"]
-    size = str(spec.limits.disk_mb * 1024 * 1024)
-    for path in ("/tmp", "/dev/shm", WORKSPACE):  # noqa: S108
-        argv += ["--size", size, "--perms", "0755" if path == WORKSPACE else "1777", "--tmpfs", path]
     tops = _tops(held, spec.protected)
     for folder in sorted({above for top in tops for above in _above(top)}):
         argv += ["--size", size, "--perms", "0755", "--tmpfs", f"{WORKSPACE}/{folder}"]

@@ -103,10 +103,9 @@ def sweep() -> list[Path]:
         for folder in parent.glob(_LABEL + "*"):
             pid = folder.name.removeprefix(_LABEL).split("-")[0]
             if pid.isdigit() and not Path("/proc", pid).exists():
-                # One that still holds a process refuses.
-                with contextlib.suppress(OSError):
-                    folder.rmdir()
-                    gone.append(folder)
+                # One that still holds a process stays.
+                Cgroup([folder], v2=False).remove(0.5)
+                gone.append(folder)
     return gone
 
 

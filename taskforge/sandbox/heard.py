@@ -81,7 +81,8 @@ class Heard:
         end = self.end
         how: Ended = ended or end["ended"]
         # A limit that was hit and hurt nothing is no end: a test may fill a disk or a child's memory and expect that.
-        hurt = how == "crashed" or (how == "done" and any(one.outcome != "passed" for one in self.reports))
+        unhurt = {"passed", "skipped", "xfailed"}
+        hurt = how == "crashed" or (how == "done" and any(one.outcome not in unhurt for one in self.reports))
         if hurt and killed_for_memory:
             how = "oom"
         elif hurt and end.get("disk_full"):

@@ -66,9 +66,13 @@ class HostFolder:
                 shutil.rmtree(self.path / digest, ignore_errors=True)
 
     def remove(self) -> None:
-        """Remove it all. In a forked child it is the parent's, and stays."""
-        if os.getpid() == self._owner:
-            shutil.rmtree(self.path, ignore_errors=True)
+        """Remove it all, once. In a forked child it is the parent's, and stays."""
+        if os.getpid() != self._owner or self._lock < 0:
+            return
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._lock)
+        self._lock = -1
+        atexit.unregister(self.remove)
 
 
 def _write(tree: Tree, target: Path) -> None:

@@ -36,6 +36,11 @@ class Pool:
         self._closed = False
         self._taken: weakref.WeakSet[Sandbox] = weakref.WeakSet()
 
+    @property
+    def closed(self) -> bool:
+        """Whether nothing can be taken any more."""
+        return self._closed
+
     def take(self, spec: SandboxSpec) -> Sandbox:
         """A sandbox of this spec, warm and alive; the caller closes it.
 

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
-import select
-import struct
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.resources import files
@@ -19,12 +16,11 @@ from typing import Any, Self
 from taskforge.errors import SandboxFault
 from taskforge.model import Changes, Entry, Tree
 from taskforge.sandbox import WORKSPACE, Ended, ExecResult, PytestJob, RunResult, SandboxSpec, TestReport
+from taskforge.sandbox.channel import Broken, Channel
 from taskforge.sandbox.heard import Heard
 
 __all__ = ["BOOTSTRAP", "WireSandbox", "sources", "variables_of"]
 
-_PREFIX = struct.Struct(">IQ")
-_MAX_HEADER = 256 * 1024 * 1024
 #: Seconds beyond a job's own limit before a silent supervisor counts as lost.
 GRACE = 20.0
 
@@ -40,7 +36,7 @@ BOOTSTRAP = (
     "    return b\n"
     "b = take(int.from_bytes(take(8), 'big'))\n"
     "s = json.loads(b)\n"
-    "exec(compile(s['bootstrap'], 'bootstrap', 'exec'), {'SOURCES': s, 'MAIN': 'supervisor', 'BLOB': b})\n"
+    "exec(compile(s['bootstrap'], '<bootstrap>', 'exec'), {'SOURCES': s, 'MAIN': 'supervisor', 'BLOB': b})\n"
 )
 
 
@@ -95,14 +91,13 @@ class WireSandbox:
     ) -> None:
         self.backend = backend
         self.spec = spec
-        self._to, self._back = to, back
+        self._channel = Channel(to, back)
         self._stop = stop
         self._asked_kills = memory_kills
         self._told_kills = 0
         self._closed = False
         self._warm = False
         self._lost = ""
-        os.set_blocking(to, False)
         try:
             self._greet(poll_memory, config or {})
             self.lay(tree or {})
@@ -117,7 +112,10 @@ class WireSandbox:
     def _greet(self, poll_memory: bool, config: Mapping[str, Any]) -> None:
         limits = self.spec.limits
         blob = sources()
-        self._write(len(blob).to_bytes(8, "big") + blob, time.monotonic() + GRACE)
+        try:
+            self._channel.write(len(blob).to_bytes(8, "big") + blob, time.monotonic() + GRACE)
+        except Broken as broken:
+            raise self._gone(str(broken)) from None
         mib = 1024 * 1024
         self._send(
             {
@@ -136,44 +134,21 @@ class WireSandbox:
 
     # -- frames ---------------------------------------------------------------------------------------------------
 
-    def _write(self, data: bytes, deadline: float) -> None:
-        view = memoryview(data)
-        while view:
-            if not _ready(self._to, select.POLLOUT, deadline):
-                raise self._gone("did not take its input in time")
-            try:
-                view = view[os.write(self._to, view) :]
-            except (BrokenPipeError, OSError) as error:
-                raise self._gone(f"closed its input ({error})") from None
-
     def _send(self, header: Mapping[str, Any], blob: bytes = b"") -> None:
         if self._closed:
             raise SandboxFault("the sandbox has been closed", kind="sandbox_closed")
-        raw = json.dumps(header, ensure_ascii=True).encode("ascii")
-        self._write(_PREFIX.pack(len(raw), len(blob)) + raw + blob, time.monotonic() + 120)
-
-    def _exactly(self, count: int, deadline: float) -> bytes:
-        parts: list[bytes] = []
-        while count:
-            if not _ready(self._back, select.POLLIN, deadline):
-                raise self._gone("did not answer in time")
-            block = os.read(self._back, min(count, 1 << 20))
-            if not block:
-                raise self._gone("went away")
-            parts.append(block)
-            count -= len(block)
-        return b"".join(parts)
+        try:
+            self._channel.send(header, blob, time.monotonic() + 120)
+        except Broken as broken:
+            raise self._gone(str(broken)) from None
 
     def _frame(self, deadline: float) -> tuple[dict[str, Any], bytes]:
-        header_length, blob_length = _PREFIX.unpack(self._exactly(_PREFIX.size, deadline))
-        if header_length > _MAX_HEADER:
-            raise self._gone("sent a frame without sense")
         try:
-            header = json.loads(self._exactly(header_length, deadline))
-        except ValueError:
-            raise self._gone("sent a frame without sense") from None
+            header, blob = self._channel.receive(deadline)
+        except Broken as broken:
+            raise self._gone(str(broken)) from None
         self._told_kills = header.get("memory_kills", self._told_kills)
-        return header, self._exactly(blob_length, deadline)
+        return header, blob
 
     def _expect(self, event: str, timeout: float) -> tuple[dict[str, Any], bytes]:
         header, blob = self._frame(time.monotonic() + timeout)
@@ -314,7 +289,7 @@ class WireSandbox:
     def alive(self) -> bool:
         if self._closed or self._lost:
             return False
-        return not _ready(self._back, select.POLLIN, 0.0)
+        return not self._channel.readable()
 
     def kill(self) -> None:
         """End it from another thread. The pipes stay open: they are their reader's."""
@@ -326,8 +301,7 @@ class WireSandbox:
             return
         self._closed = True
         self._stop()
-        os.close(self._to)
-        os.close(self._back)
+        self._channel.close()
 
     def __enter__(self) -> Self:
         return self
@@ -336,10 +310,3 @@ class WireSandbox:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _ready(fd: int, event: int, deadline: float) -> bool:
-    """Whether ``fd`` can be used before ``deadline``. poll(), since select() ends at descriptor 1023."""
-    poll = select.poll()
-    poll.register(fd, event)
-    return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))

@@ -161,7 +161,7 @@ def repository(folder: Path, files: dict[str, str]) -> Path:
     [
         ({"pkg.py": "def f():\n    return 1\n"}, "no tests found"),
         ({"test_a.py": "def test_a():\n    assert 0\n\n\ndef test_b():\n    assert 1\n"}, "red untouched: 1 of 2"),
-        ({"test_a.py": "import nowhere\n"}, "no test could be collected"),
+        ({"test_a.py": "import no_such_module_anywhere\n"}, "no test could be collected"),
         ({"pytest.ini": "[pytest]\naddopts = --frobnicate=lib\n", "test_a.py": "def test_a(): pass\n"}, "exit code is 4"),
     ],
 )

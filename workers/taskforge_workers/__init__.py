@@ -1,1 +1,1 @@
-"""Workers of the service. Nothing runs here yet: the package holds the name, so that the wheel never claims ``workers``."""
+"""Workers of the service. Empty yet: the package holds the name, so that the wheel never claims ``workers``."""

@@ -81,10 +81,42 @@ def test_fuzz_is_refused() -> None:
         patched(GOOD.replace(b" one", b" uno"))
 
 
-@pytest.mark.parametrize("old, new", [("a.py", "a.py"), ("x/y/a.py", "x/y/a.py"), ("a/a.py", "b/a.py")])
+@pytest.mark.parametrize(("old", "new"), [("a.py", "a.py"), ("x/y/a.py", "x/y/a.py"), ("a/a.py", "b/a.py")])
 def test_the_depth_is_found(old: str, new: str) -> None:
     data = GOOD.replace(b"a/a.py", old.encode()).replace(b"b/a.py", new.encode())
     assert patched(data) == patched(GOOD)
+
+
+def test_a_patch_without_context_applies_where_it_says() -> None:
+    patch = b"--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-one\n+1\n@@ -2,0 +3 @@\n+2.5\n@@ -3 +4,0 @@\n-three\n"
+    assert patched(patch) == {"a.py": Entry(b"1\ntwo\n2.5\n")}
+
+
+def test_an_insertion_without_context_does_not_go_to_the_end() -> None:
+    patch = b"--- a/a.py\n+++ b/a.py\n@@ -1,0 +2 @@\n+1.5\n"
+    assert patched(patch) == {"a.py": Entry(b"one\n1.5\ntwo\nthree\n")}
+    first = b"--- a/a.py\n+++ b/a.py\n@@ -0,0 +1 @@\n+0\n"
+    assert patched(first) == {"a.py": Entry(b"0\none\ntwo\nthree\n")}
+    last = b"--- a/a.py\n+++ b/a.py\n@@ -3,0 +4 @@\n+4\n"
+    assert patched(last) == {"a.py": Entry(b"one\ntwo\nthree\n4\n")}
+
+
+def test_a_hunk_without_context_that_fits_elsewhere_is_refused() -> None:
+    # git alone finds `two` one line further up.
+    patch = b"--- a/a.py\n+++ b/a.py\n@@ -3 +3 @@\n-two\n+2\n"
+    with pytest.raises(BadSubmission, match=r"@@ -3 \+3 @@' of 'a\.py' has no context and does not fit"):
+        patched(patch)
+    with pytest.raises(BadSubmission, match="does not fit the lines"):
+        patched(b"--- a/a.py\n+++ b/a.py\n@@ -9,0 +10 @@\n+x\n")
+
+
+def test_a_file_replaced_as_a_whole_applies() -> None:
+    patch = b"--- a/a.py\n+++ b/a.py\n@@ -1,3 +1 @@\n-one\n-two\n-three\n+all\n"
+    assert patched(patch) == {"a.py": Entry(b"all\n")}
+    cut = b"--- a/a.py\n+++ b/a.py\n@@ -1,3 +1 @@\n-one\n-two\n-three\n+all\n\\ No newline at end of file\n"
+    assert patched(cut) == {"a.py": Entry(b"all")}
+    gone = b"--- a/a.py\n+++ /dev/null\n@@ -1,3 +0,0 @@\n-one\n-two\n-three\n"
+    assert patched(gone) == {"a.py": None}
 
 
 def test_a_missing_file_is_named() -> None:
@@ -190,3 +222,12 @@ def test_only_allowed_places_may_change() -> None:
     limited = TESTS.model_copy(update={"allowed": ("src/",)})
     x = Entry(b"x")
     assert admit({"src/a.py": x, "b.py": x}, limited, strict=False).restored == ("b.py",)
+
+
+def test_a_file_of_the_product_may_change_but_no_new_one_may_steer() -> None:
+    x = Entry(b"x")
+    given = {"src/pkg/fast.so", "src/pkg/template/setup.py", "tests/conftest.py"}
+    changes: dict[str, Entry | None] = {**dict.fromkeys(given, x), "src/pkg/new.so": x, "src/pkg/conftest.py": x}
+    found = admit(changes, TESTS, strict=False, workspace=given)
+    assert set(found.changes) == {"src/pkg/fast.so", "src/pkg/template/setup.py"}
+    assert found.restored == ("src/pkg/conftest.py", "src/pkg/new.so", "tests/conftest.py")
