@@ -33,6 +33,14 @@ log = logging.getLogger("taskforge.sandbox")
 #: user started. None over files: the supervisor reads and writes the submission's as that user.
 _CAPABILITIES = ["SETUID", "SETGID", "SETPCAP", "KILL"]
 _OOM_SECONDS = 5
+#: What a container shall not see of the machine: the runtime's own list, and all of /sys but its control group.
+_MASKED = [
+    "/proc/asound", "/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list",
+    "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/proc/interrupts", "/sys/firmware",
+    "/sys/block", "/sys/bus", "/sys/class", "/sys/dev", "/sys/devices", "/sys/hypervisor", "/sys/kernel", "/sys/module",
+    "/sys/power",
+]  # fmt: skip
+_READ_ONLY = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"]
 
 
 class Docker:
@@ -139,6 +147,9 @@ class Docker:
             "CapDrop": ["ALL"], "CapAdd": _CAPABILITIES, "SecurityOpt": ["no-new-privileges"],
             "Memory": memory, "MemorySwap": memory, "PidsLimit": limits.pids + 8, "IpcMode": "private",
             "LogConfig": {"Type": "none", "Config": {}}, "RestartPolicy": {"Name": "no"},
+            "MaskedPaths": _MASKED, "ReadonlyPaths": _READ_ONLY,
+            # Else the file that names servers is the daemon's machine's.
+            "Dns": ["127.0.0.1"], "DnsSearch": ["."],
             "Tmpfs": dict.fromkeys((WORKSPACE, "/tmp", "/dev/shm"), disk),  # noqa: S108
         }  # fmt: skip
         if self.runtime:

@@ -1,95 +1,159 @@
 """A container's standard streams over the daemon's API, as the two descriptors that the protocol wants.
 
-The daemon sends output in packets, each with a header that says of which stream it is. A thread takes them apart.
+The daemon sends output in packets, each with a header that says of which stream it is. A thread takes them apart, and
+hands on what goes in: so the connection may be encrypted, and closing the input closes the container's.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import os
 import select
+import socket
+import ssl
 import struct
 import threading
 from typing import Any
 
 from taskforge.errors import SandboxFault
 
-__all__ = ["Attached", "attach"]
+__all__ = ["Attached", "Packets", "attach"]
+
+log = logging.getLogger("taskforge.sandbox")
 
 _HEADER = struct.Struct(">BxxxL")
 _STDERR = 2
 _KEPT = 2000
+_BLOCK = 1 << 18
 _PIPE = 1 << 20
+_NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
+class Packets:
+    """Takes the daemon's stream apart, however it is cut."""
+
+    def __init__(self) -> None:
+        self.head = b""
+        self.stream = 0
+        self.left = 0
+        self.errors = b""
+        """The end of standard error."""
+
+    def feed(self, block: bytes) -> bytes:
+        """What of standard output is in it."""
+        out = []
+        view = memoryview(block)
+        while view:
+            if not self.left:
+                taken = _HEADER.size - len(self.head)
+                self.head += bytes(view[:taken])
+                view = view[taken:]
+                if len(self.head) == _HEADER.size:
+                    self.stream, self.left = _HEADER.unpack(self.head)
+                    self.head = b""
+                continue
+            part, view = view[: self.left], view[self.left :]
+            self.left -= len(part)
+            if self.stream == _STDERR:
+                self.errors = (self.errors + bytes(part))[-_KEPT:]
+            else:
+                out.append(part)
+        return b"".join(out)
 
 
 class Attached:
-    """``to`` and ``back`` go to whoever speaks the protocol, who closes them. ``close`` ends the rest."""
+    """``to`` and ``back`` go to whoever speaks the protocol, who closes them. ``close`` ends the rest.
 
-    def __init__(self, sock: Any) -> None:
-        self._sock = sock
-        self._fd = os.dup(sock.fileno())
-        self.to = os.dup(self._fd)
-        self.back, self._into = os.pipe()
-        with contextlib.suppress(OSError):  # An ordinary user's share of pipe memory may be used up.
-            fcntl.fcntl(self._into, fcntl.F_SETPIPE_SZ, _PIPE)
-        os.set_blocking(self._fd, False)
-        self._errors = bytearray()
-        self._thread = threading.Thread(target=self._pump, name="docker-attach", daemon=True)
+    Args:
+        connection: connected to the container's streams; this object's own from here on.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._packets = Packets()
+        self._ending = False
+        connection.setblocking(False)
+        from_host, self.to = os.pipe()
+        self.back, to_host = os.pipe()
+        for fd in (from_host, to_host):
+            os.set_blocking(fd, False)
+            with contextlib.suppress(OSError):  # An ordinary user's share of pipe memory may be used up.
+                fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _PIPE)
+        self._thread = threading.Thread(
+            target=self._pump, args=(from_host, to_host), name="docker-attach", daemon=True
+        )
         self._thread.start()
 
     @property
     def errors(self) -> str:
         """The end of what the container said on standard error."""
-        return bytes(self._errors).decode("utf-8", "replace").strip()
-
-    def _read(self, count: int) -> bytes:
-        """At most ``count`` bytes; empty at the end. Readiness is asked for, since ``to`` shares the socket's mode."""
-        waiting = select.poll()
-        waiting.register(self._fd, select.POLLIN)
-        while True:
-            try:
-                return os.read(self._fd, count)
-            except BlockingIOError:
-                waiting.poll()
-            except OSError:
-                return b""  # Reset: the daemon went away.
-
-    def _pump(self) -> None:
-        try:
-            while True:
-                head = b""
-                while len(head) < _HEADER.size:
-                    block = self._read(_HEADER.size - len(head))
-                    if not block:
-                        return
-                    head += block
-                stream, left = _HEADER.unpack(head)
-                while left:
-                    block = self._read(min(left, _PIPE))
-                    if not block:
-                        return
-                    left -= len(block)
-                    if stream == _STDERR:
-                        self._errors = (self._errors + block)[-_KEPT:]
-                        continue
-                    view = memoryview(block)
-                    while view:
-                        view = view[os.write(self._into, view) :]
-        except BrokenPipeError:
-            return  # Nobody listens any more.
-        finally:
-            os.close(self._into)
+        return self._packets.errors.decode("utf-8", "replace").strip()
 
     def close(self) -> None:
-        """After the container has ended: its stream ends then, and the thread with it."""
-        self._thread.join(5)
-        if not self._thread.is_alive():
-            os.close(self._fd)
-        response = self._sock._response  # The client hides the connection there.
-        response.close()
+        """After the container has ended: its stream ends then, and the thread with it, whoever still listens."""
+        self._ending = True
         with contextlib.suppress(OSError):
-            self._sock.close()
+            self._connection.shutdown(socket.SHUT_RDWR)
+        self._thread.join(5)
+
+    def _pump(self, from_host: int, to_host: int) -> None:
+        try:
+            self._move(from_host, to_host)
+        except OSError as error:
+            log.debug("the connection to a container ended: %s", error)
+        finally:
+            os.close(from_host)
+            os.close(to_host)
+            self._connection.close()
+
+    def _move(self, from_host: int, to_host: int) -> None:
+        """Until the container's end of the stream. In each direction one block waits, and nothing is read before it
+        has gone."""
+        connection = self._connection
+        inward = outward = memoryview(b"")
+        host_speaks = True
+        while True:
+            waiting = select.poll()
+            network = (0 if outward else select.POLLIN) | (select.POLLOUT if inward else 0)
+            if network:
+                waiting.register(connection, network)
+            if outward:
+                waiting.register(to_host, select.POLLOUT)
+            elif getattr(connection, "pending", int)():
+                network = 0  # Already decrypted, which no poll shows.
+            if host_speaks and not inward:
+                waiting.register(from_host, select.POLLIN)
+            if outward and self._ending:
+                return
+            waiting.poll(200 if outward else None if network else 0)
+            if not inward and host_speaks:
+                block = _read(from_host)
+                inward = memoryview(block or b"")
+                if block == b"":
+                    host_speaks = False
+                    connection.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(*_NOT_NOW):
+                if inward:
+                    inward = inward[connection.send(inward) :]
+            with contextlib.suppress(*_NOT_NOW):
+                if outward:
+                    outward = outward[os.write(to_host, outward) :]
+            with contextlib.suppress(*_NOT_NOW):
+                if not outward:
+                    block = connection.recv(_BLOCK)
+                    if not block:
+                        return
+                    outward = memoryview(self._packets.feed(block))
+
+
+def _read(fd: int) -> bytes | None:
+    """None when it has nothing now; empty at its end."""
+    try:
+        return os.read(fd, _BLOCK)
+    except BlockingIOError:
+        return None
 
 
 def attach(api: Any, container: str) -> Attached:
@@ -98,13 +162,19 @@ def attach(api: Any, container: str) -> Attached:
     Raises:
         SandboxFault: when the way to the daemon has no socket of its own.
     """
-    sock = api.attach_socket(container, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
-    if api.base_url.startswith(("https://", "ssh://")) or not hasattr(sock, "fileno"):
-        sock.close()
+    given = api.attach_socket(container, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
+    if isinstance(given, ssl.SSLSocket):
+        return Attached(given)
+    if not isinstance(given, socket.SocketIO):
         raise SandboxFault(
             f"sandboxes cannot be spoken to over {api.base_url}",
             kind="docker_transport",
             hint="forward the daemon's socket, for example with `ssh -L`, and set DOCKER_HOST to the forwarded one",
             retryable=False,
         )
-    return Attached(sock)
+    connection = socket.socket(fileno=os.dup(given.fileno()))
+    response = given._response  # The client keeps the connection alive there.
+    response.close()
+    with contextlib.suppress(OSError):
+        given.close()
+    return Attached(connection)
