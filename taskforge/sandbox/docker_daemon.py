@@ -6,8 +6,10 @@ import contextlib
 import fcntl
 import logging
 import os
+import socket
 import threading
 import uuid
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -77,8 +79,16 @@ class Daemon:
         with self._mutex:
             if self._client is None:
                 import docker
+                from docker.utils import parse_host
 
+                host = parse_host(os.environ.get("DOCKER_HOST"))
+                if host.startswith("http+unix://"):
+                    # Tried first, since the client leaves a socket open where nobody listens.
+                    with socket.socket(socket.AF_UNIX) as attempt:
+                        attempt.connect(host.removeprefix("http+unix://"))
                 self._client = docker.from_env(timeout=_TIMEOUT, max_pool_size=64)
+                # Its connections end with this object, or with the process.
+                weakref.finalize(self, self._client.close)
             return self._client
 
     @property

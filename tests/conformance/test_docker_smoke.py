@@ -121,7 +121,8 @@ def test_the_sweep_removes_this_installations_orphans_alone(
         assert process.stdout is not None
         return process.stdout.readline().strip(), process
 
-    mine, alive, foreign = other(docker.daemon.folder, "go"), other(docker.daemon.folder, "stay"), other(tmp_path, "go")
+    # Each sweeps as it starts, so the one that lives is first.
+    alive, mine, foreign = other(docker.daemon.folder, "stay"), other(docker.daemon.folder, "go"), other(tmp_path, "go")
     mine[1].communicate()
     foreign[1].communicate()
     assert docker.daemon.sweep() == [mine[0]]
