@@ -68,10 +68,12 @@ class Attached:
 
     Args:
         connection: connected to the container's streams; this object's own from here on.
+        response: what the client read the connection's beginning with, and holds it open by.
     """
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, response: Any = None) -> None:
         self._connection = connection
+        self._response = response
         self._packets = Packets()
         self._ending = False
         connection.setblocking(False)
@@ -106,7 +108,10 @@ class Attached:
         finally:
             os.close(from_host)
             os.close(to_host)
-            self._connection.close()
+            # close() would wait for the client, which holds on to it.
+            os.close(self._connection.detach())
+            if self._response is not None:
+                self._response.close()
 
     def _move(self, from_host: int, to_host: int) -> None:
         """Until the container's end of the stream. In each direction one block waits, and nothing is read before it
@@ -162,9 +167,10 @@ def attach(api: Any, container: str) -> Attached:
     Raises:
         SandboxFault: when the way to the daemon has no socket of its own.
     """
-    given = api.attach_socket(container, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
+    given: Any = api.attach_socket(container, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
+    response = given._response  # The client keeps the connection alive there.
     if isinstance(given, ssl.SSLSocket):
-        return Attached(given)
+        return Attached(given, response)
     if not isinstance(given, socket.SocketIO):
         raise SandboxFault(
             f"sandboxes cannot be spoken to over {api.base_url}",
@@ -173,7 +179,6 @@ def attach(api: Any, container: str) -> Attached:
             retryable=False,
         )
     connection = socket.socket(fileno=os.dup(given.fileno()))
-    response = given._response  # The client keeps the connection alive there.
     response.close()
     with contextlib.suppress(OSError):
         given.close()
