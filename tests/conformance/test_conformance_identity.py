@@ -73,7 +73,7 @@ print(sorted(os.environ))
 print([name for name in sys.argv[1:] if os.path.exists(name)])
 print(sorted(os.listdir("/etc")), os.listdir("/home") if os.path.exists("/home") else [])
 print(sorted(int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) < 3))
-print(os.listdir("/tmp"), [name for name in glob.glob("/sys/*/*") if not name.startswith("/sys/fs/cgroup")])
+print(os.listdir("/tmp"), glob.glob("/sys/[!f]*/*") + glob.glob("/sys/fi*/*"))
 print([open(name).read() for name in ("/etc/hostname", "/etc/resolv.conf") if os.path.exists(name)])
 for place in ("/proc/self/environ", "/proc/1/environ", "/proc/1/cmdline"):
     try: print("secret" in open(place).read())
