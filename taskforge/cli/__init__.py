@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+import tempfile
 import tomllib
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -25,6 +28,7 @@ __all__ = ["app", "main"]
 
 EXIT_INTERNAL = 70
 EXIT_INTERRUPTED = 130
+_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 
 app = typer.Typer(
     name="taskforge",
@@ -119,6 +123,8 @@ def _reader_gone() -> int:
 def _last_stop(error: Exception, *, debug: bool) -> int:
     if type(error).__name__ == "Abort":
         return _interrupted(debug=debug)
+    from taskforge.corpus.atomic import store_fault
+
     show = getattr(error, "show", None)
     code = getattr(error, "exit_code", None)
     # Typer's own complaints about options; which library they come from depends on its version.
@@ -129,6 +135,10 @@ def _last_stop(error: Exception, *, debug: bool) -> int:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         return _complain(f"{where}: {first['msg']}", "check TASKFORGE_* variables and taskforge.toml", 2, debug=debug)
+    if isinstance(error, OSError) and error.errno in _DISK:
+        # Nobody down there has told what it was doing, but it is the disk, and no mistake of ours.
+        fault = store_fault(error, Path(error.filename or tempfile.gettempdir()))
+        return _complain(fault.message, fault.hint, fault.exit_code, debug=debug)
     if isinstance(error, tomllib.TOMLDecodeError) and os.environ.get("TASKFORGE_CONFIG"):
         return _complain(f"{os.environ['TASKFORGE_CONFIG']}: {error}", "mend that file", 2, debug=debug)
     text = " ".join(str(error).split()) or "no message"

@@ -23,7 +23,9 @@ EXIT_NOT_APPLIED = 3
 
 
 def grade(
-    task: Annotated[str, typer.Argument(help="A task's folder, or its id (or the start of it) with --corpus.")],
+    task: Annotated[
+        str | None, typer.Argument(help="A task's folder, or its id (or the start of it) with --corpus.")
+    ] = None,
     submission: Annotated[str | None, typer.Argument(help="A patch file, - for standard input, or a folder.")] = None,
     corpus: Annotated[Path | None, typer.Option(help="Where the task is, when it is named by id.")] = None,
     reference: Annotated[bool, typer.Option("--reference", help="Grade the task's own solution: a control.")] = False,
@@ -31,12 +33,18 @@ def grade(
     full: Annotated[bool, typer.Option("--full", help="Run every PASS_TO_PASS, not only the chosen ones.")] = False,
     reward: Annotated[str, typer.Option(help="binary or fraction.")] = "binary",
     strict: Annotated[bool, typer.Option("--strict", help="Refuse submissions that touch tests.")] = False,
+    predictions: Annotated[
+        Path | None, typer.Option(help="Grade SWE-bench predictions (.jsonl, .json) to tasks of --corpus instead.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="With --predictions: a file for all verdicts.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="With --predictions: gradings at a time.")] = None,
     sandbox: Annotated[str | None, typer.Option(help="bubblewrap, docker or auto.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
 ) -> None:
     """Grade a submission. Exit code: 0 resolved, 1 not resolved, 2 usage, 3 cannot be applied, 4 fault (no verdict)."""
     from taskforge.cli.common import console, print_json
     from taskforge.corpus import locate
+    from taskforge.corpus.atomic import store_fault
     from taskforge.errors import Fault, UsageError
     from taskforge.grade import Submission, read_submission
     from taskforge.grade.grading import reference_of
@@ -45,14 +53,28 @@ def grade(
     from taskforge.sandbox.pool import Pool
     from taskforge.settings import Settings
 
-    if reference + empty + (submission is not None) != 1:
+    if predictions is None and (task is None or reference + empty + (submission is not None) != 1):
         raise UsageError(
-            "there must be exactly one submission", hint="give a patch file, - or a folder, or --reference, or --empty"
+            "there must be one task and exactly one submission",
+            hint="give a patch file, - or a folder, or --reference, or --empty; or many with --predictions",
+        )
+    if predictions is not None and (corpus is None or task is not None or reference or empty):
+        raise UsageError(
+            "--predictions takes --corpus, and no task or submission", hint="each prediction names its task"
         )
     if reward not in {"binary", "fraction"}:
         raise UsageError(f"there is no reward {reward!r}", hint="write binary or fraction")
     policy = Policy.model_validate({"full": full, "reward": reward, "strict": strict})
-    settings = Settings()
+    settings = Settings() if jobs is None else Settings(jobs=jobs)
+    if predictions is not None and corpus is not None:
+        from taskforge.cli.predictions import grade_predictions
+
+        chosen = backend(sandbox or settings.sandbox)
+        grade_predictions(
+            predictions, corpus, policy, backend=chosen, settings=settings, out=out, as_json=as_json
+        )
+        return
+    assert task is not None
     try:
         place, name = locate(task, corpus)
         chosen = backend(sandbox or settings.sandbox)
@@ -62,9 +84,11 @@ def grade(
             if submission is not None:
                 given = read_submission(submission, sys.stdin.buffer)
             verdict = _with_status(grader, given, policy, quiet=as_json)
-    except Fault as fault:
+    except (Fault, OSError) as error:
+        # A raw error of the disk is a fault too: whoever reads the JSON must not see silence instead of null.
+        fault = error if isinstance(error, Fault) else store_fault(error, Path(error.filename or settings.cache_dir))
         if not as_json:
-            raise
+            raise fault from error
         print_json({"outcome": "fault", "reward": None, "fault": {"kind": fault.kind, "message": str(fault)}})
         raise typer.Exit(fault.exit_code) from fault
     if as_json:

@@ -131,8 +131,11 @@ def lock(path: Path) -> Iterator[None]:
             ) from None
         except OSError as error:
             raise store_fault(error, path) from error
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        try:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        except OSError as error:
+            raise store_fault(error, path) from error
         yield
     finally:
         # The file stays: removing it would let a third process lock a new one while a second waits on the old.

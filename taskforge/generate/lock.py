@@ -17,7 +17,7 @@ import uv
 from packaging.utils import canonicalize_name
 
 from taskforge import process
-from taskforge.errors import EnvironmentBuildError
+from taskforge.errors import EnvironmentBuildError, StoreFault
 from taskforge.generate.interpreters import Interpreter
 
 __all__ = ["Lock", "compile_lock", "install", "locked_names"]
@@ -99,6 +99,8 @@ def _uv(arguments: Sequence[str], python: Interpreter, *, step: str, cwd: Path) 
         raise EnvironmentBuildError(f"{step}: uv cannot be started: {error}", hint="install taskforge anew") from None
     if done.returncode:
         said = "\n".join(done.stderr.decode("utf-8", "replace").strip().splitlines()[-20:])
+        if "os error 28" in said:
+            raise StoreFault(f"{step} failed:\n{said}", kind="disk_full", hint="free some space for the cache folder")
         if _OFFLINE.search(said):
             hint = "there seems to be no network: check it, or set UV_INDEX_URL to an index that can be reached"
         elif "no wheels" in said.lower() or "no-build" in said or "wheel" in said.lower():

@@ -9,31 +9,29 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-
-from pydantic import Field
 
 from taskforge.corpus.atomic import lock, write_bytes
-from taskforge.corpus.bundle import Bundle, json_bytes
+from taskforge.corpus.bundle import json_bytes
 from taskforge.corpus.corpus import Corpus
-from taskforge.errors import EnvironmentBuildError, Fault, SourceError, StoreFault, TaskRejected
+from taskforge.errors import EnvironmentBuildError, Fault, StoreFault, TaskRejected
 from taskforge.generate import environment as environments
 from taskforge.generate.acquire import Snapshot, acquire
-from taskforge.generate.candidate import Forge, task_id
+from taskforge.generate.candidate import Forge
+from taskforge.generate.options import Options, Report
 from taskforge.generate.progress import Quiet, Stages, Watcher
 from taskforge.generate.protect import is_protected, protected_paths
+from taskforge.generate.record import Decision, Record
 from taskforge.generate.select import select
 from taskforge.generate.testmap import build_testmap
 from taskforge.languages import Language, SkippedFile, language
-from taskforge.model import Candidate, Recipe, Source, Symbol, TestMap, Value, digest_of
+from taskforge.model import Candidate, Recipe, Source, Symbol, TestMap, digest_of
 from taskforge.sandbox import Backend, Environment, Limits
 from taskforge.sandbox.pool import Pool
 from taskforge.settings import Settings
-from taskforge.version import GRADER_VERSION, __version__
+from taskforge.version import GRADER_VERSION
 
 __all__ = ["Options", "Report", "generate"]
 
@@ -41,59 +39,6 @@ log = logging.getLogger("taskforge.generate")
 
 #: Faults in a row after which the machine, not a candidate, is taken to be broken.
 MAX_FAULTS = 3
-
-
-class Options(Value):
-    """What to make of a source."""
-
-    mode: Literal["stub"] = "stub"
-    max_tasks: int | None = Field(default=None, ge=1)
-    seed: int = 0
-    jobs: int = Field(default=1, ge=1)
-    min_pass: float = Field(default=90.0, ge=0, le=100)
-    min_lines: int = Field(default=2, ge=1)
-    baseline_runs: int = Field(default=3, ge=1)
-    reference_runs: int = Field(default=2, ge=1)
-    p2p_seconds: float = Field(default=20.0, ge=0)
-    tests_visible: bool = False
-    python: str | None = None
-    replace: bool = False
-
-
-class Report(Value):
-    """What one source gave, over all its runs so far."""
-
-    source: str
-    snapshot: str
-    environment: str
-    python: str
-    tests: int
-    stable_tests: int
-    symbols: int
-    passed_over: dict[str, int]
-    skipped_files: dict[str, str]
-    candidates: int
-    """Eligible candidates; not all are tried when ``--max`` is reached before."""
-    tried: int
-    tasks: tuple[str, ...]
-    rejections: dict[str, int]
-    faults: int
-    stages: dict[str, dict[str, float]]
-    finished: bool
-
-
-@dataclass(frozen=True)
-class _Decision:
-    """What became of one candidate."""
-
-    candidate: Candidate
-    bundle: Bundle | None
-    reason: str = ""
-    message: str = ""
-    stages: Mapping[str, Mapping[str, float]] | None = None
-    known: bool = False
-    """Read from the record of an earlier run."""
-    task: str = ""
 
 
 def generate(
@@ -133,7 +78,7 @@ class _Run:
         self.limits = Limits(memory_mb=settings.memory_mb, disk_mb=settings.disk_mb, pids=settings.pids)
         self.stages = Stages()
         self.skipped: dict[str, str] = {}
-        self.faults = 0
+        self.faults = self.faults_in_a_row = 0
 
     # -- the stages that a snapshot goes through once ---------------------------------------------------------------
 
@@ -146,7 +91,7 @@ class _Run:
                 index_url=self.settings.index_url,
                 timeout=self.settings.network_timeout,
             )
-        self.work = self.corpus.path / ".work" / snapshot.digest[:16]
+        self.record = Record(self.corpus, self.corpus.path / ".work" / snapshot.digest[:16], self.options)
         self.watch.log(f"{self.source}: {len(snapshot.tree)} files, {snapshot.label}")
         self.watch.stage("environment")
         with self.stages("environment"):
@@ -216,9 +161,9 @@ class _Run:
 
     def _environment(self, snapshot: Snapshot) -> tuple[Recipe, Environment]:
         key = digest_of([self.options.python])[:12]
-        file = self.work / f"recipe-{key}.json"
-        if file.exists():
-            recipe = Recipe.model_validate_json(file.read_bytes())
+        name = f"recipe-{key}.json"
+        if (data := self.record.kept(name)) is not None:
+            recipe = Recipe.model_validate_json(data)
             return recipe, environments.ensure(
                 recipe, lambda: snapshot.tree, backend=self.backend, cache=self.settings.cache_dir
             )
@@ -229,7 +174,7 @@ class _Run:
             python=self.options.python,
             log=self.watch.log,
         )
-        self._keep(file, recipe.model_dump_json().encode())
+        self.record.keep(name, recipe.model_dump_json().encode())
         return recipe, environment
 
     def _testmap(
@@ -237,9 +182,9 @@ class _Run:
     ) -> TestMap:
         options = self.options
         key = digest_of([environment.digest, options.baseline_runs, options.seed, options.min_pass, GRADER_VERSION])
-        file = self.work / f"testmap-{key[:12]}.json"
-        if file.exists():
-            kept = json.loads(file.read_bytes())
+        name = f"testmap-{key[:12]}.json"
+        if (data := self.record.kept(name)) is not None:
+            kept = json.loads(data)
             self.stages.merge({"test map": kept["stage"]})
             return TestMap.model_validate(kept["map"])
         self.watch.stage("test map")
@@ -259,7 +204,7 @@ class _Run:
                 on_cpu=lambda seconds: mine.add("test map", cpu=seconds),
             )
         kept = {"map": test_map.model_dump(mode="json"), "stage": mine.table["test map"]}
-        self._keep(file, json.dumps(kept).encode())
+        self.record.keep(name, json.dumps(kept).encode())
         self.stages.merge(mine.table)
         return test_map
 
@@ -288,10 +233,10 @@ class _Run:
         tried = 0
         for decision in self._decided(forge, candidates):
             tried += 1
-            self._record(forge, decision)
-            if decision.stages:
-                self.stages.merge(decision.stages)
-            if decision.bundle is not None or decision.task:
+            if decision.reason != "fault":
+                self.record.decide(forge, decision)
+            self.stages.merge(decision.stages)
+            if decision.task:
                 tasks.append(decision.task)
                 self.watch.log(f"task {len(tasks)}: {decision.task}")
             else:
@@ -301,9 +246,9 @@ class _Run:
                 break
         return tasks, rejections, tried
 
-    def _decided(self, forge: Forge, candidates: tuple[Candidate, ...]) -> Iterator[_Decision]:
+    def _decided(self, forge: Forge, candidates: tuple[Candidate, ...]) -> Iterator[Decision]:
         threads = ThreadPoolExecutor(max_workers=self.options.jobs, thread_name_prefix="candidate")
-        queue: list[Future[_Decision]] = []
+        queue: list[Future[Decision]] = []
         waiting = iter(candidates)
         try:
             while True:
@@ -318,8 +263,8 @@ class _Run:
         finally:
             threads.shutdown(wait=True, cancel_futures=True)
 
-    def _decide(self, forge: Forge, candidate: Candidate) -> _Decision:
-        known = self._known(forge, candidate)
+    def _decide(self, forge: Forge, candidate: Candidate) -> Decision:
+        known = self.record.known(forge, candidate)
         if known is not None:
             return known
         stages = Stages()
@@ -327,7 +272,9 @@ class _Run:
             try:
                 bundle = forge.make(candidate, stages)
             except TaskRejected as rejection:
-                return _Decision(candidate, None, rejection.reason, str(rejection), stages.table)
+                return Decision(
+                    candidate=candidate, reason=rejection.reason, message=str(rejection), stages=stages.table
+                )
             except StoreFault:
                 raise
             except Fault as fault:
@@ -337,65 +284,11 @@ class _Run:
                 log.warning("fault at %s, attempt %d: %s", candidate.name, attempt, fault)
                 if attempt == 2 or not fault.retryable:
                     self.faults += 1
-                    if self.faults >= MAX_FAULTS:
+                    self.faults_in_a_row += 1
+                    if self.faults_in_a_row >= MAX_FAULTS:
                         raise
-                    return _Decision(candidate, None, "fault", str(fault), stages.table)
+                    return Decision(candidate=candidate, reason="fault", message=str(fault), stages=stages.table)
             else:
-                self.faults = 0
-                return _Decision(candidate, bundle, stages=stages.table, task=bundle.card.id)
+                self.faults_in_a_row = 0
+                return Decision(candidate=candidate, bundle=bundle, task=bundle.card.id, stages=stages.table)
         raise AssertionError("unreachable")
-
-    # -- the record -------------------------------------------------------------------------------------------------
-
-    def _file(self, forge: Forge, candidate: Candidate) -> Path:
-        options = self.options
-        keys = [symbol.key for symbol in candidate.symbols]
-        settings = [
-            options.tests_visible, options.p2p_seconds, options.reference_runs, options.seed, options.min_pass,
-            options.baseline_runs, self.limits.memory_mb, self.limits.disk_mb, self.limits.pids,
-            forge.environment.digest, GRADER_VERSION, __version__,
-        ]  # fmt: skip
-        return self.work / "candidates" / f"{digest_of([candidate.mode, keys, settings])[:32]}.json"
-
-    def _known(self, forge: Forge, candidate: Candidate) -> _Decision | None:
-        file = self._file(forge, candidate)
-        if not file.exists():
-            return None
-        kept: dict[str, Any] = json.loads(file.read_bytes())
-        name = kept.get("task", "")
-        if name and (name not in self.corpus.task_ids() or self.options.replace):
-            return None
-        return _Decision(
-            candidate, None, kept["reason"], kept["message"], kept["stages"], known=True, task=name
-        )
-
-    def _record(self, forge: Forge, decision: _Decision) -> None:
-        if decision.known or decision.reason == "fault":
-            return
-        if decision.bundle is not None:
-            self.corpus.write(decision.bundle, replace=self.options.replace)
-        content = {
-            "candidate": task_id(forge.snapshot, decision.candidate),
-            "feature": [symbol.key for symbol in decision.candidate.symbols],
-            "task": decision.task,
-            "reason": decision.reason,
-            "message": decision.message,
-            "stages": decision.stages,
-        }
-        self._keep(self._file(forge, decision.candidate), json_bytes(content))
-
-    def _keep(self, file: Path, data: bytes) -> None:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_bytes(file, data)
-
-
-def snapshot_of(corpus: Corpus, bundle: Bundle) -> Any:
-    """The tree that a task was made from.
-
-    Raises:
-        SourceError: when the corpus does not hold it, as on a host that only grades.
-    """
-    digest = bundle.reports.get("snapshot", "")
-    if not digest:
-        raise SourceError(f"{bundle.card.id} does not name its snapshot", hint="fetch the whole sealed half")
-    return corpus.snapshot(digest)

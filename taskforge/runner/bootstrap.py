@@ -5,10 +5,12 @@ imported.
 executes it.
 """
 # ruff: noqa: ARG002, S102
+# mypy: disallow-any-generics=False, warn-unreachable=False, warn-return-any=False
 
 import importlib.abc
 import importlib.util
 import sys
+from typing import Any  # noqa: F401 - in type comments, for Python 3.8
 
 _SOURCES = globals()["SOURCES"]
 _PREFIX = "taskforge_runner"
@@ -16,17 +18,17 @@ _PREFIX = "taskforge_runner"
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, name, path=None, target=None):
-        # type: (str, object, object) -> object
+        # type: (str, Any, Any) -> Any
         if name == _PREFIX or (name.startswith(_PREFIX + ".") and name[len(_PREFIX) + 1 :] in _SOURCES):
             return importlib.util.spec_from_loader(name, self, is_package=name == _PREFIX)
         return None
 
     def create_module(self, spec):
-        # type: (object) -> None
+        # type: (Any) -> None
         return None
 
     def exec_module(self, module):
-        # type: (object) -> None
+        # type: (Any) -> None
         name = module.__name__
         if name != _PREFIX:
             source = _SOURCES[name[len(_PREFIX) + 1 :]]

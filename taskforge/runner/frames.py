@@ -3,10 +3,12 @@
 Layout: 4 bytes header length, 8 bytes blob length (big-endian), header (ASCII JSON), blob.
 """
 # ruff: noqa: N818
+# mypy: disallow-any-generics=False, warn-unreachable=False, warn-return-any=False
 
 import json
 import os
 import struct
+from typing import Iterator, Tuple  # noqa: F401 - in type comments, for Python 3.8
 
 _PREFIX = struct.Struct(">IQ")
 MAX_HEADER = 256 * 1024 * 1024
@@ -54,7 +56,7 @@ class Buffer:
         self.largest = largest
 
     def feed(self, block):
-        # type: (bytes) -> Iterator
+        # type: (bytes) -> Iterator[Tuple[bytes, bytes]]
         """``(raw header, blob)`` of each frame that is whole now; the header is for :func:`header`.
 
         Raises:

@@ -2,11 +2,13 @@
 
 ``identity`` is ``{"uid": int, "gid": int}``, or None where there is one user only and nothing to change.
 """
+# mypy: disallow-any-generics=False, warn-unreachable=False, warn-return-any=False
 
 import contextlib
 import ctypes
 import errno
 import os
+from typing import Any, Iterator  # noqa: F401 - in type comments, for Python 3.8
 
 from . import processes
 
@@ -19,7 +21,7 @@ _CAPABILITY_VERSION = 0x20080522
 
 
 def drop(identity):
-    # type: (dict) -> None
+    # type: (Any) -> None
     """Become that user for good, without a group, a capability, or the right to any.
 
     Raises:
@@ -50,7 +52,7 @@ def _check(result, what):
 
 @contextlib.contextmanager
 def acting_as(identity):
-    # type: (dict) -> object
+    # type: (Any) -> Iterator[None]
     """Touch files as that user does, since root holds no right over them here: neither to read what is not readable,
     nor to follow where the user may not go."""
     if identity is None:

@@ -4,11 +4,13 @@ What this process says is a claim. The supervisor keeps the clock and the wait s
 must be heard.
 """
 # ruff: noqa: ARG002, ARG005, S311
+# mypy: disallow-any-generics=False, warn-unreachable=False, warn-return-any=False
 
 import os
 import random
 import sys
 import time
+from typing import Any  # noqa: F401 - in type comments, for Python 3.8
 
 from . import frames
 
@@ -27,10 +29,10 @@ class Reporter:
         self.phases = {}  # type: dict
         self.items = {}  # type: dict
         self.began = 0.0
-        self.recorder = None
+        self.recorder = None  # type: Any
 
     def emit(self, **event):
-        # type: (object) -> None
+        # type: (Any) -> None
         # A test that forks may let its child run on into pytest's own loop: one process speaks.
         if os.getpid() != self.pid:
             return
@@ -38,7 +40,7 @@ class Reporter:
         frames.write(self.fd, event)
 
     def pytest_configure(self, config):
-        # type: (object) -> None
+        # type: (Any) -> None
         import importlib.util
 
         if importlib.util.find_spec("hypothesis") is not None:
@@ -58,7 +60,7 @@ class Reporter:
             self.recorder = recorder.start(self.job["record"], self.emit)
 
     def pytest_collectreport(self, report):
-        # type: (object) -> None
+        # type: (Any) -> None
         if report.failed:
             self.emit(event="collection_error", id=report.nodeid, reason=_tail(str(report.longrepr)))
 
@@ -74,7 +76,7 @@ class Reporter:
             items[:] = _shuffled(items, random.Random(self.job["shuffle"]))
 
     def pytest_runtest_makereport(self, item, call):
-        # type: (object, object) -> None
+        # type: (Any, Any) -> None
         if call.excinfo is not None:
             self.items.setdefault(item.nodeid, {})["cause"] = call.excinfo.type.__name__
 
@@ -88,7 +90,7 @@ class Reporter:
             self.recorder.enter(nodeid)
 
     def pytest_runtest_logreport(self, report):
-        # type: (object) -> None
+        # type: (Any) -> None
         # A subtest's report carries a context and is a part of the call, never the call itself.
         part = "subtest" if hasattr(report, "context") else report.when
         outcome = report.outcome
@@ -116,7 +118,7 @@ class Reporter:
         )
 
     def pytest_internalerror(self, excrepr):
-        # type: (object) -> None
+        # type: (Any) -> None
         self.emit(event="internal_error", reason=_tail(str(excrepr)))
 
     def finish(self, status):
@@ -163,7 +165,7 @@ def _shuffled(items, rng):
 
 
 def _text(report):
-    # type: (object) -> str
+    # type: (Any) -> str
     longrepr = report.longrepr
     if isinstance(longrepr, tuple):
         return str(longrepr[-1])
@@ -192,12 +194,12 @@ def run(job, fd):
             reporter.choose(items)
 
         def pytest_collectreport(self, report):
-            # type: (object) -> None
+            # type: (Any) -> None
             reporter.pytest_collectreport(report)
 
         @pytest.hookimpl(tryfirst=True)
         def pytest_runtest_makereport(self, item, call):
-            # type: (object, object) -> None
+            # type: (Any, Any) -> None
             reporter.pytest_runtest_makereport(item, call)
 
         @pytest.hookimpl(tryfirst=True)
@@ -206,7 +208,7 @@ def run(job, fd):
             reporter.pytest_runtest_logstart(nodeid, location)
 
         def pytest_runtest_logreport(self, report):
-            # type: (object) -> None
+            # type: (Any) -> None
             reporter.pytest_runtest_logreport(report)
 
         @pytest.hookimpl(trylast=True)
@@ -215,7 +217,7 @@ def run(job, fd):
             reporter.pytest_runtest_logfinish(nodeid, location)
 
         def pytest_internalerror(self, excrepr):
-            # type: (object) -> None
+            # type: (Any) -> None
             reporter.pytest_internalerror(excrepr)
 
     os.chdir("/workspace")

@@ -1,4 +1,5 @@
 """Processes seen from PID 1: who is alive, what they use, how to end them."""
+# mypy: disallow-any-generics=False, warn-unreachable=False, warn-return-any=False
 
 import ctypes
 import os
@@ -56,7 +57,7 @@ def running(keep):
 def reap():
     # type: () -> list
     """``(pid, status)`` of every child that has ended, adopted orphans too: the one place that waits for any."""
-    ended = []
+    ended = []  # type: list
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -147,3 +148,16 @@ def used_bytes(folder):
     """``(used, free)`` of the file system that holds ``folder``."""
     info = os.statvfs(folder)
     return (info.f_blocks - info.f_bfree) * info.f_frsize, info.f_bavail * info.f_frsize
+
+
+def ending(status):
+    # type: (int) -> str
+    """A wait status in words."""
+    if not os.WIFSIGNALED(status):
+        return "ended with status %d" % os.WEXITSTATUS(status)
+    number = os.WTERMSIG(status)
+    try:
+        return "was killed by %s" % signal.Signals(number).name
+    except ValueError:
+        # A real-time signal has no name of its own.
+        return "was killed by signal %d" % number

@@ -4,14 +4,16 @@
 a hot function costs once a test. ``coverage`` uses coverage.py's contexts on older interpreters.
 """
 # ruff: noqa: ARG002
+# mypy: disallow-any-generics=False, warn-unreachable=False, warn-return-any=False
 
 import sys
+from typing import Any  # noqa: F401 - in type comments, for Python 3.8
 
 PREFIX = "/workspace/"
 
 
 def start(kind, emit):
-    # type: (str, object) -> object
+    # type: (str, Any) -> Any
     return Monitoring(emit) if kind == "monitoring" else Coverage(emit)
 
 
@@ -19,7 +21,7 @@ class _Functions:
     """Numbers for functions; each is told once."""
 
     def __init__(self, emit):
-        # type: (object) -> None
+        # type: (Any) -> None
         self.emit = emit
         self.numbers = {}  # type: dict
 
@@ -36,18 +38,18 @@ class Monitoring:
     TOOL = 4
 
     def __init__(self, emit):
-        # type: (object) -> None
+        # type: (Any) -> None
         self.functions = _Functions(emit)
         self.entered = set()  # type: set
         self.outside = set()  # type: set
         self.inside = False
-        self.api = sys.monitoring
+        self.api = getattr(sys, "monitoring")  # noqa: B009 - it is new in 3.12
         self.api.use_tool_id(self.TOOL, "taskforge")
         self.api.register_callback(self.TOOL, self.api.events.PY_START, self.seen)
         self.api.set_events(self.TOOL, self.api.events.PY_START)
 
     def seen(self, code, offset):
-        # type: (object, int) -> object
+        # type: (Any, int) -> Any
         if code.co_filename.startswith(PREFIX):
             (self.entered if self.inside else self.outside).add(code)
         return self.api.DISABLE
@@ -82,9 +84,9 @@ class Monitoring:
 
 class Coverage:
     def __init__(self, emit):
-        # type: (object) -> None
+        # type: (Any) -> None
         sys.path.append("/tools")
-        import coverage
+        import coverage  # type: ignore[import-not-found]
 
         self.functions = _Functions(emit)
         self.coverage = coverage.Coverage(data_file=None, config_file=False, include=[PREFIX + "*"], messages=False)
@@ -134,7 +136,7 @@ def _owners(filename):
         for child in ast.iter_child_nodes(node):
             if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 first = min([child.lineno] + [decorator.lineno for decorator in child.decorator_list])
-                for line in range(child.body[0].lineno, child.end_lineno + 1):
+                for line in range(child.body[0].lineno, (child.end_lineno or child.lineno) + 1):
                     owners[line] = (prefix + child.name, first)
                 visit(child, prefix + child.name + ".<locals>.")
             elif isinstance(child, ast.ClassDef):

@@ -1,10 +1,12 @@
 """One run of pytest, seen from the supervisor: it starts workers, keeps each test's deadline, and starts another worker
 for the rest when one was killed or died."""
+# mypy: disallow-any-generics=False, warn-unreachable=False, warn-return-any=False
 
 import os
 import selectors
 import signal
 import time
+from typing import Any  # noqa: F401 - in type comments, for Python 3.8
 
 from . import events, frames, output, processes, warm
 
@@ -13,7 +15,7 @@ class Session:
     """One ``run`` frame, from the first worker to the last."""
 
     def __init__(self, supervisor, frame):
-        # type: (object, dict) -> None
+        # type: (Any, dict) -> None
         self.supervisor = supervisor
         self.zygote = supervisor.zygote  # type: warm.Zygote
         self.frame = frame
@@ -25,7 +27,7 @@ class Session:
         self.judged = set()  # type: set
         self.timeouts = 0
         self.cpu = 0.0
-        self.selected = None  # type: list
+        self.selected = None  # type: Any
         self.evidence = []  # type: list
         self.passed_on = 0
         self.reset()
@@ -35,8 +37,8 @@ class Session:
         self.buffer = frames.Buffer(events.LARGEST)
         self.current = ""
         self.since = time.monotonic()
-        self.finished = None  # type: int
-        self.exited = None  # type: int
+        self.finished = None  # type: Any
+        self.exited = None  # type: Any
         self.progress = 0
         self.collected = False
 
@@ -69,7 +71,7 @@ class Session:
                 "ended": ended,
                 "disk_full": guard.was_full,
                 "memory_kills": processes.memory_kills(),
-                "exit_code": self.finished,
+                "exit_code": self.status(),
                 "seconds": time.monotonic() - self.started,
                 "cpu": self.cpu,
                 "evidence": self.evidence,
@@ -77,12 +79,22 @@ class Session:
             self.output.bytes(),
         )
 
+    def status(self):
+        # type: () -> Any
+        """pytest's own exit code, where the process that told it ended with it too."""
+        if self.finished is None or self.exited is None:
+            return None
+        if os.WIFEXITED(self.exited) and os.WEXITSTATUS(self.exited) == self.finished:
+            return self.finished
+        self.note("pytest told status %d, and its process ended with another" % self.finished)
+        return None
+
     def nothing_left(self):
         # type: () -> bool
         return self.selected is not None and not [one for one in self.selected if one not in self.done]
 
     def one_worker(self, guard):
-        # type: (object) -> str
+        # type: (Any) -> str
         """``finished``, ``killed`` (a test's deadline), ``died``, or what ends the whole run."""
         job = {key: self.frame[key] for key in ("files", "ids", "shuffle", "record", "args", "collect_only")}
         limits = self.supervisor.config["limits"]
@@ -119,7 +131,7 @@ class Session:
         return why
 
     def watch(self, guard):
-        # type: (object) -> str
+        # type: (Any) -> str
         """Until the worker has ended or must: ``exited``, ``killed`` for a test's deadline, or why the run ends."""
         zygote = self.zygote
         with selectors.DefaultSelector() as selector:
@@ -250,9 +262,7 @@ class Session:
 
     def died(self):
         # type: () -> None
-        how = "ended with status %d" % os.WEXITSTATUS(self.exited)
-        if os.WIFSIGNALED(self.exited):
-            how = "was killed by %s" % _signal(os.WTERMSIG(self.exited))
+        how = processes.ending(self.exited)
         if self.current:
             self.verdict(self.current, "ended_early", "the tests' process %s in this test" % how)
         else:
@@ -287,11 +297,3 @@ class Session:
         for name in ("events", "output"):
             while self.take(name, getattr(self.zygote, name)):
                 continue
-
-
-def _signal(number):
-    # type: (int) -> str
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return "signal %d" % number

@@ -3,6 +3,7 @@ read-only."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,14 @@ ETC = {
     "nsswitch.conf": b"passwd: files\ngroup: files\nhosts: files\n",
 }
 _HOST_ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "mime.types")
+#: What a compiler needs besides its command; only builds see it.
+_COMPILERS = ("/usr/lib/gcc", "/usr/libexec/gcc", "/usr/include", "/usr/lib/llvm", "/usr/lib/ldscripts")
+#: Of ``/proc``: hardware, other users' keys, kernel addresses and memory.
+_SECRET = frozenset((
+    "acpi", "asound", "cmdline", "config.gz", "iomem", "ioports", "kallsyms", "kcore", "key-users", "keys", "kmsg",
+    "kpagecgroup", "kpagecount", "kpageflags", "latency_stats", "modules", "mtrr", "pagetypeinfo", "sched_debug",
+    "scsi", "slabinfo", "timer_list", "timer_stats", "vmallocinfo",
+))  # fmt: skip
 _HOST_SHARE = ("zoneinfo", "locale", "terminfo", "i18n")
 
 
@@ -73,7 +82,7 @@ def readable_paths(environment: Environment) -> list[Path]:
 
 def mounts(spec: SandboxSpec, held: Tree, protected: Path, etc: Path) -> list[str]:
     environment = spec.environment
-    argv = [*identity(), "--proc", "/proc", "--dev", "/dev"]
+    argv = [*identity(), "--proc", "/proc", *_kernel(), "--dev", "/dev"]
     # Before the interpreter's folders, which may lie in /tmp.
     size = str(spec.limits.disk_mb * 1024 * 1024)
     for path in ("/tmp", "/dev/shm", WORKSPACE):  # noqa: S108
@@ -81,6 +90,8 @@ def mounts(spec: SandboxSpec, held: Tree, protected: Path, etc: Path) -> list[st
     for flag, path in _libraries():
         argv += ["--symlink", str(Path(path).readlink()), path] if flag == "link" else ["--ro-bind", path, path]
     binds, masks = _interpreter(environment)
+    if spec.profile == "build":
+        binds = [*binds, *(folder for folder in _COMPILERS if Path(folder).is_dir())]
     for path in binds:
         argv += ["--ro-bind", path, path]
     for path in masks:
@@ -97,6 +108,29 @@ def mounts(spec: SandboxSpec, held: Tree, protected: Path, etc: Path) -> list[st
         argv += ["--ro-bind", str(protected / top), f"{WORKSPACE}/{top}"]
     # Last: what lies directly on these two is no size-limited disk, and no place for an /etc/ld.so.preload.
     return [*argv, "--remount-ro", "/dev", "--remount-ro", "/"]
+
+
+@functools.cache
+def _kernel() -> tuple[str, ...]:
+    """Mounts that keep the kernel's own files from being written, and its secrets from being read.
+
+    A sandbox that root starts runs as the host's user 0 outside its namespace, and the kernel asks for no capability
+    where user 0 owns a file: without this, ``/proc/sys/kernel/core_pattern`` could be set from inside, which runs a
+    program on the host as root. bubblewrap covers some of these, but not ``/proc/sys`` (seen with 0.11).
+    """
+    argv: list[str] = []
+    for place in sorted(Path("/proc").iterdir()):
+        name = place.name
+        if name.isdigit() or place.is_symlink() or name in {"self", "thread-self"}:
+            continue
+        path = str(place)
+        if place.is_dir():
+            argv += ["--tmpfs", path, "--remount-ro", path] if name in _SECRET else ["--ro-bind", path, path]
+        elif name in _SECRET:
+            argv += ["--ro-bind", "/dev/null", path]
+        elif place.stat().st_mode & 0o222:
+            argv += ["--ro-bind", path, path]
+    return tuple(argv)
 
 
 def identity() -> list[str]:

@@ -125,3 +125,12 @@ def test_a_thief_of_the_pipe_harms_itself_alone(suite):
     assert result.ended in {"done", "timeout", "crashed"}
     for name, outcome in told.items():
         assert outcome in {HONEST[name], "timeout", "ended_early"}
+
+
+def test_the_status_that_was_told_must_be_the_one_that_the_process_ended_with(suite):
+    source = "import os\nreal = os._exit\nos._exit = lambda code: real(5)\ndef test_it(): pass\n"
+    result, outcomes = suite(source)
+    assert outcomes == {"test_it": "passed"}
+    assert result.exit_code is None
+    assert result.evidence == ("pytest told status 0, and its process ended with another",)
+    assert suite("def test_it(): pass\n")[0].exit_code == 0

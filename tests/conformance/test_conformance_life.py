@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -32,10 +33,11 @@ def groups() -> list[Path]:
     return list(Path("/sys/fs/cgroup").glob(f"**/taskforge-{os.getpid()}-*"))
 
 
-def held() -> tuple[int, int, int, str]:
-    """What this process holds on the host: descriptors, children, control groups, mounts."""
+def held() -> tuple[int, int, int, int]:
+    """What this process holds on the host: descriptors, children, control groups, mounts of its own."""
+    gc.collect()
     descriptors = len(list(Path("/proc/self/fd").iterdir()))
-    return descriptors, len(children()), len(groups()), Path("/proc/self/mounts").read_text()
+    return descriptors, len(children()), len(groups()), Path("/proc/self/mounts").read_text().count("taskforge")
 
 
 def marked(marker: str) -> list[str]:

@@ -90,10 +90,14 @@ def test_last(): pass
     started = time.monotonic()
     result = sandbox.run(PytestJob(default_limit=2.0))
     assert time.monotonic() - started < 15
-    assert result.ended in {"done", "crashed"}
+    # Where memory is polled, a bomb may have grown past it before the processes are counted.
+    assert result.ended in {"done", "crashed", "oom"}
     told = outcomes(result)
     assert told["test_first"] == "passed"
-    assert told["test_bomb"] in {"timeout", "ended_early"}
+    if result.ended == "oom":
+        assert set(told) == {"test_first"}
+    else:
+        assert told["test_bomb"] in {"timeout", "ended_early"}
 
 
 @pytest.mark.parametrize("folder", ["/tmp", "/workspace", "/dev/shm"])

@@ -1,0 +1,109 @@
+"""``taskforge grade --predictions``: many submissions into one report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from taskforge.grade.predictions import Report
+    from taskforge.model import Policy
+    from taskforge.sandbox import Backend
+    from taskforge.settings import Settings
+
+__all__ = ["grade_predictions"]
+
+
+def grade_predictions(
+    path: Path, corpus: Path, policy: Policy, *, backend: Backend, settings: Settings, out: Path | None, as_json: bool
+) -> None:
+    """Grade every prediction of a file, ``settings.jobs`` at a time, and report. Exit code 4 when one had no verdict.
+
+    Raises:
+        UsageError: when the file is none, or names a task that the corpus does not have.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    from taskforge.cli.common import console, print_json
+    from taskforge.cli.generate import watching
+    from taskforge.cli.grade import grader_for
+    from taskforge.corpus import Corpus
+    from taskforge.corpus.atomic import write_bytes
+    from taskforge.corpus.bundle import json_bytes
+    from taskforge.errors import TaskforgeError, UsageError
+    from taskforge.grade.predictions import Prediction, read_predictions, report_of
+    from taskforge.model import Verdict
+    from taskforge.sandbox.pool import Pool
+
+    place = Corpus.open(corpus)
+    predictions = read_predictions(path)
+    tasks = place.task_ids()
+    strangers = [one.task for one in predictions if one.task not in set(tasks)]
+    if strangers:
+        raise UsageError(f"{path} predicts {strangers[0]}, which {corpus} does not have", hint="see `taskforge list`")
+    verdicts: dict[str, Verdict] = {}
+    faults: dict[str, str] = {}
+    environments: dict[str, Any] = {}
+    with watching(quiet=as_json) as watch, Pool(backend, size=settings.jobs) as pool:
+        watch.stage("grading", len(predictions))
+
+        def one(prediction: Prediction) -> None:
+            try:
+                grader = grader_for(
+                    place, prediction.task, pool=pool, backend=backend, settings=settings, environments=environments
+                )
+                verdicts[prediction.task] = grader.grade(prediction.submission, policy)
+                note: str = verdicts[prediction.task].outcome
+            except TaskforgeError as error:
+                if pool.closed:
+                    raise
+                faults[prediction.task] = str(error)
+                note = "fault"
+                watch.log(f"{prediction.task}: no verdict: {error}")
+            watch.step(f"{prediction.task}: {note}")
+
+        try:
+            with ThreadPoolExecutor(max_workers=settings.jobs) as threads:
+                for _done in threads.map(one, predictions):
+                    continue
+        except BaseException:
+            pool.abort()
+            raise
+    report = report_of(predictions, verdicts, faults, tasks)
+    content = {
+        **report.model_dump(),
+        "verdicts": {name: verdict.model_dump() for name, verdict in sorted(verdicts.items())},
+    }
+    if out is not None:
+        write_bytes(out, json_bytes(content))
+    if as_json:
+        print_json(content)
+    else:
+        _print(console(), report, out)
+    if report.faults:
+        raise typer.Exit(4)
+
+
+def _print(console: Console, report: Report, out: Path | None) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column()
+    table.add_column(justify="right")
+    for name, count in (
+        ("predictions", report.total),
+        ("resolved", len(report.resolved)),
+        ("not resolved", len(report.unresolved)),
+        *((f"  {outcome}", count) for outcome, count in report.outcomes.items() if outcome != "resolved"),
+        ("  of these without a patch", len(report.empty)),
+        ("faults, no verdict", len(report.faults)),
+        ("tasks without a prediction", len(report.missing)),
+    ):
+        table.add_row(name, str(count))
+    console.print(table)
+    if out is not None:
+        console.print(f"every verdict: {out}", highlight=False)
