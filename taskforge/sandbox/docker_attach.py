@@ -111,7 +111,7 @@ class Attached:
             # close() would wait for the client, which holds on to it.
             os.close(self._connection.detach())
             if self._response is not None:
-                self._response.close()
+                self._response.raw.close()
 
     def _move(self, from_host: int, to_host: int) -> None:
         """Until the container's end of the stream. In each direction one block waits, and nothing is read before it
@@ -179,7 +179,8 @@ def attach(api: Any, container: str) -> Attached:
             retryable=False,
         )
     connection = socket.socket(fileno=os.dup(given.fileno()))
-    response.close()
+    # Not the response's own close(): that would give the connection back to the client's pool.
+    response.raw.close()
     with contextlib.suppress(OSError):
         given.close()
     return Attached(connection)

@@ -101,9 +101,8 @@ class Images:
             clean = self._clean(base or self._pull(bases, minor), minor)
             facts = clean["Config"]["Labels"]
             with _packed(environment, facts[f"{_LABEL}interpreter"], tools=tools) as archive:
-                return self._commit(clean, archive, REPOSITORY, tag, {
-                    KIND: "environment", f"{_LABEL}environment": environment.digest,
-                })  # fmt: skip
+                labels = {KIND: "environment", f"{_LABEL}environment": environment.digest}
+                return self._commit(clean, archive, REPOSITORY, tag, labels)
 
     # -- the base -------------------------------------------------------------------------------------------------
 
@@ -123,8 +122,7 @@ class Images:
     def _pull(self, names: list[str], minor: str) -> dict[str, Any]:
         import docker.errors
 
-        name = names[-1]
-        log.info("pulling %s", name)
+        log.info("pulling %s", name := names[-1])
         try:
             self.daemon.client.api.pull(name)
         except docker.errors.APIError as error:
