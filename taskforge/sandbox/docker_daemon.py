@@ -79,17 +79,20 @@ class Daemon:
         with self._mutex:
             if self._client is None:
                 import docker
-                from docker.utils import kwargs_from_env, parse_host
+                from docker.transport import UnixHTTPAdapter
+                from docker.utils import parse_host
 
                 host = parse_host(os.environ.get("DOCKER_HOST"))
                 if host.startswith("http+unix://"):
                     # Tried first, since the client leaves a socket open where nobody listens.
                     with socket.socket(socket.AF_UNIX) as attempt:
                         attempt.connect(host.removeprefix("http+unix://"))
-                # To a socket of this machine it pools connections by path, a container's id and all: a few will do.
-                self._client = docker.DockerClient(
-                    version="auto", timeout=_TIMEOUT, max_pool_size=64, num_pools=2, **kwargs_from_env()
-                )
+                self._client = docker.from_env(timeout=_TIMEOUT, max_pool_size=64)
+                if host.startswith("http+unix://"):
+                    # Its own keeps a connection for each of 25 paths, a container's id and all.
+                    few = UnixHTTPAdapter(host, _TIMEOUT, pool_connections=1, max_pool_size=64)
+                    self._client.api.get_adapter("http+docker://localhost").close()
+                    self._client.api.mount("http+docker://", few)
                 # Its connections end with this object, or with the process.
                 weakref.finalize(self, self._client.close)
             return self._client
