@@ -40,6 +40,11 @@ class Settings(BaseSettings):
     """Memory of one sandbox, its files in memory included, MiB."""
     disk_mb: int = Field(default=512, ge=16)
     """What one sandbox may write, MiB."""
+    docker_base: str = ""
+    """Base image of the docker sandbox's environments; ``{minor}`` stands for Python's version, such as ``3.12``.
+    Empty: a local ``taskforge-base:{minor}``, else ``python:{minor}-slim``."""
+    docker_runtime: str = ""
+    """OCI runtime of the docker sandbox, such as ``runsc``; the daemon's own choice when empty."""
     pids: int = Field(default=256, ge=8)
     """Processes and threads in one sandbox."""
 

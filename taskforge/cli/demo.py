@@ -22,7 +22,7 @@ SOURCE = "pypi:h11==0.16.0"
 def demo(
     out: Annotated[Path, typer.Option("--out", help="Where the corpus goes.")] = Path("demo-corpus"),
     tasks: Annotated[int, typer.Option("--max", min=1, help="Tasks to make.")] = 5,
-    sandbox: Annotated[str | None, typer.Option(help="bubblewrap or auto.")] = None,
+    sandbox: Annotated[str | None, typer.Option(help="bubblewrap, docker or auto.")] = None,
 ) -> None:
     """Make tasks from a real release, show one, and grade three submissions to it."""
     from taskforge.cli.common import console

@@ -30,7 +30,7 @@ def generate(
     p2p_seconds: Annotated[float, typer.Option(min=0, help="Seconds of PASS_TO_PASS that a grade runs.")] = 20.0,
     tests: Annotated[str, typer.Option(help="Files of FAIL_TO_PASS in the workspace: hidden or visible.")] = "hidden",
     python: Annotated[str | None, typer.Option(help="Interpreter, such as 3.12; chosen when left out.")] = None,
-    sandbox: Annotated[str | None, typer.Option(help="bubblewrap or auto.")] = None,
+    sandbox: Annotated[str | None, typer.Option(help="bubblewrap, docker or auto.")] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Overwrite tasks of the same id.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:

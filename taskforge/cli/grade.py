@@ -38,7 +38,7 @@ def grade(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="With --predictions: a file for all verdicts.")] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="With --predictions: gradings at a time.")] = None,
-    sandbox: Annotated[str | None, typer.Option(help="bubblewrap or auto.")] = None,
+    sandbox: Annotated[str | None, typer.Option(help="bubblewrap, docker or auto.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
 ) -> None:
     """Grade a submission. Exit code: 0 resolved, 1 not resolved, 2 usage, 3 cannot be applied, 4 fault (no verdict)."""

@@ -15,7 +15,7 @@ def validate(
     runs: Annotated[int, typer.Option(min=1, help="Times that each reference must be resolved.")] = 3,
     full: Annotated[bool, typer.Option("--full", help="Run every PASS_TO_PASS, not only the chosen ones.")] = False,
     jobs: Annotated[int | None, typer.Option(min=1, help="Tasks at a time; one for each core by default.")] = None,
-    sandbox: Annotated[str | None, typer.Option(help="bubblewrap or auto.")] = None,
+    sandbox: Annotated[str | None, typer.Option(help="bubblewrap, docker or auto.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
     """Prove every task again: the empty submission fails, the reference passes each time. Exit code 1 if one does not

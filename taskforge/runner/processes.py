@@ -24,7 +24,8 @@ def restrain(pids, disk):
     """In a new child, before anything of a submission runs: its resource limits, and first to go when memory ends.
 
     ``pids`` binds where the kernel counts this user's processes; root's it counts nowhere, a control group or the guard
-    then holds the limit. ``disk`` is bytes of one file.
+    then holds the limit. 0 sets none: where sandboxes share a user, they would count as one. ``disk`` is bytes of one
+    file.
     """
     for which, amount in (
         (resource.RLIMIT_CORE, 0),
@@ -32,6 +33,8 @@ def restrain(pids, disk):
         (resource.RLIMIT_NPROC, pids),
         (resource.RLIMIT_NOFILE, 4096),
     ):
+        if which == resource.RLIMIT_NPROC and not pids:
+            continue
         hard = resource.getrlimit(which)[1]
         amount = amount if hard == resource.RLIM_INFINITY else min(amount, hard)
         resource.setrlimit(which, (amount, amount))
@@ -112,6 +115,20 @@ def memory_bytes():
         private += (int(fields[1]) - int(fields[2])) * _PAGE
         shared = max(shared, int(fields[2]) * _PAGE)
     return private + shared
+
+
+def memory_kills():
+    # type: () -> int
+    """How many processes the kernel killed here for want of memory, where this sandbox sees its own control group."""
+    for name in ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"):
+        try:
+            with open(name, "rb") as stream:
+                for line in stream:
+                    if line.startswith(b"oom_kill "):
+                        return int(line.split()[1])
+        except OSError:
+            continue
+    return 0
 
 
 def writable_tmpfs():

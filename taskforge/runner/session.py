@@ -70,6 +70,7 @@ class Session:
                 "event": "ended",
                 "ended": ended,
                 "disk_full": guard.was_full,
+                "memory_kills": processes.memory_kills(),
                 "exit_code": self.status(),
                 "seconds": time.monotonic() - self.started,
                 "cpu": self.cpu,
@@ -98,6 +99,7 @@ class Session:
         job = {key: self.frame[key] for key in ("files", "ids", "shuffle", "record", "args", "collect_only")}
         limits = self.supervisor.config["limits"]
         job.update(generation=self.generation, exclude=sorted(self.done), disk=limits["disk"], pids=limits["pids"])
+        job["drop"] = self.supervisor.user
         if self.generation > 1 and job["ids"] is None and self.selected is not None:
             job["ids"] = self.selected
         self.zygote.command(job)

@@ -13,7 +13,7 @@ import sys
 import time
 from typing import Any  # noqa: F401 - in type comments, for Python 3.8
 
-from . import files, frames, processes, session, warm
+from . import files, frames, identity, processes, session, warm
 
 WORKSPACE = "/workspace"
 
@@ -28,6 +28,8 @@ class Supervisor:
         self.host_out = host_out
         self.sources = sources
         self.zygote = None  # type: Any
+        self.user = config.get("drop")
+        self.protecting = self.user is not None
 
     def serve(self):
         # type: () -> None
@@ -46,7 +48,14 @@ class Supervisor:
     def do_lay(self, frame, blob):
         # type: (dict, bytes) -> None
         try:
-            files.lay(WORKSPACE, frame["entries"], blob)
+            if self.protecting:
+                # The first tree is what is protected: root's, as no later one is.
+                self.protecting = False
+                files.lay(WORKSPACE, frame["entries"], blob)
+                identity.open_up(WORKSPACE, self.config["open"])
+            else:
+                with identity.acting_as(self.user):
+                    files.lay(WORKSPACE, frame["entries"], blob)
         except OSError as error:
             self.send({"event": "refused", "errno": error.errno, "reason": str(error)})
         else:
@@ -55,7 +64,8 @@ class Supervisor:
     def do_read(self, frame, blob):
         # type: (dict, bytes) -> None
         try:
-            entries, data = files.collect(frame["path"], frame["limit"])
+            with identity.acting_as(self.user):
+                entries, data = files.collect(frame["path"], frame["limit"])
         except (OSError, ValueError, RecursionError) as error:
             self.send({"event": "refused", "errno": 0, "reason": str(error)})
         else:
@@ -94,9 +104,10 @@ class Supervisor:
 
         def restrain():
             # type: () -> None
+            identity.drop(self.user)
             # Whoever is not dumpable cannot write to its own /proc.
             processes.set_dumpable(1)
-            processes.restrain(limits["pids"], limits["disk"])
+            processes.restrain(0 if self.user else limits["pids"], limits["disk"])
 
         try:
             child = subprocess.Popen(
@@ -131,8 +142,12 @@ class Supervisor:
             if code != 0 and guard.was_full:
                 ended, code = "disk_full", None
         self.send(
-            {"event": "exec", "ended": ended, "returncode": code, "seconds": time.monotonic() - started}, bytes(output)
-        )
+            {
+                "event": "exec", "ended": ended, "returncode": code, "seconds": time.monotonic() - started,
+                "memory_kills": processes.memory_kills(),
+            },
+            bytes(output),
+        )  # fmt: skip
 
     def attend(self, selector, guard, pid, deadline, output, cap):
         # type: (selectors.BaseSelector, Guard, int, float, bytearray, int) -> tuple
@@ -224,8 +239,12 @@ def main(sources):
     for fd in (0, 1, 2):
         os.dup2(null, fd)
     config, _blob = frames.read(host_in)
-    for folder in (config["variables"]["HOME"],):
-        os.makedirs(folder, exist_ok=True)
+    user = config.get("drop")
+    if user is not None:
+        # Some runtimes give a mount the mode that its folder has in the image.
+        identity.open_up("/", [WORKSPACE, "/tmp", "/dev/shm"])
+    with identity.acting_as(user):
+        os.makedirs(config["variables"]["HOME"], exist_ok=True)
     try:
         Supervisor(config, host_in, host_out, sources).serve()
     except (frames.Closed, BrokenPipeError):

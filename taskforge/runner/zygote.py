@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 
-from . import frames, processes
+from . import frames, identity, processes
 
 COMMANDS, ANSWERS, EVENTS = 3, 4, 5
 
@@ -61,9 +61,10 @@ def work(job):
         os.close(COMMANDS)
         os.close(ANSWERS)
         os.setsid()
+        identity.drop(job["drop"])
         # The child is ordinary again: tests may look at their own /proc/self.
         processes.set_dumpable(1)
-        processes.restrain(job["pids"], job["disk"])
+        processes.restrain(0 if job["drop"] else job["pids"], job["disk"])
         # A write past RLIMIT_FSIZE shall be an error in the test, not the end of the process.
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         from . import plugin

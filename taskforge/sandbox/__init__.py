@@ -228,7 +228,10 @@ class Backend(Protocol):
 
 
 #: Name -> module that has a ``create()``; imported when first asked for.
-BACKENDS: Mapping[str, str] = {"bubblewrap": "taskforge.sandbox.bubblewrap"}
+BACKENDS: Mapping[str, str] = {
+    "bubblewrap": "taskforge.sandbox.bubblewrap",
+    "docker": "taskforge.sandbox.docker",
+}
 
 
 def backend(name: str) -> Backend:

@@ -73,7 +73,7 @@ class WireSandbox:
     """A sandbox behind two pipes, which are its own from here on, whatever happens.
 
     ``stop`` ends the supervisor and all below it, once; ``memory_kills`` asks whoever holds the memory limit (a cgroup)
-    how often it killed; ``tree`` is laid at start.
+    how often it killed; ``tree`` is laid at start; ``config`` is what else this backend tells its supervisor.
     """
 
     def __init__(
@@ -87,23 +87,29 @@ class WireSandbox:
         poll_memory: bool,
         memory_kills: Callable[[], int] = lambda: 0,
         tree: Changes | None = None,
+        config: Mapping[str, Any] | None = None,
     ) -> None:
         self.backend = backend
         self.spec = spec
         self._channel = Channel(to, back)
         self._stop = stop
-        self._memory_kills = memory_kills
+        self._asked_kills = memory_kills
+        self._told_kills = 0
         self._closed = False
         self._warm = False
         self._lost = ""
         try:
-            self._greet(poll_memory)
+            self._greet(poll_memory, config or {})
             self.lay(tree or {})
         except BaseException:
             self.close()
             raise
 
-    def _greet(self, poll_memory: bool) -> None:
+    def _memory_kills(self) -> int:
+        """By whoever knows of more: the backend, or the supervisor where it sees the control group."""
+        return max(self._told_kills, self._asked_kills())
+
+    def _greet(self, poll_memory: bool, config: Mapping[str, Any]) -> None:
         limits = self.spec.limits
         blob = sources()
         try:
@@ -115,6 +121,7 @@ class WireSandbox:
             {
                 "variables": variables_of(self.spec),
                 "poll_memory": poll_memory,
+                **config,
                 "limits": {
                     "memory": limits.memory_mb * mib,
                     "disk": limits.disk_mb * mib,
@@ -137,9 +144,11 @@ class WireSandbox:
 
     def _frame(self, deadline: float) -> tuple[dict[str, Any], bytes]:
         try:
-            return self._channel.receive(deadline)
+            header, blob = self._channel.receive(deadline)
         except Broken as broken:
             raise self._gone(str(broken)) from None
+        self._told_kills = header.get("memory_kills", self._told_kills)
+        return header, blob
 
     def _expect(self, event: str, timeout: float) -> tuple[dict[str, Any], bytes]:
         header, blob = self._frame(time.monotonic() + timeout)

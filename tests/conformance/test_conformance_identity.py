@@ -68,18 +68,19 @@ def test_nothing_of_the_host_is_seen(box, python, tmp_path, monkeypatch):
     (tmp_path / "secret").write_text("secret")
     monkeypatch.setenv("TASKFORGE_SECRET", "secret-of-the-host")
     code = """
-import os, sys
+import glob, os, sys
 print(sorted(os.environ))
 print([name for name in sys.argv[1:] if os.path.exists(name)])
 print(sorted(os.listdir("/etc")), os.listdir("/home") if os.path.exists("/home") else [])
 print(sorted(int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) < 3))
-print(os.listdir("/tmp"), os.path.exists("/sys/fs"))
+print(os.listdir("/tmp"), glob.glob("/sys/[!f]*/*") + glob.glob("/sys/fi*/*"))
+print([open(name).read() for name in ("/etc/hostname", "/etc/resolv.conf") if os.path.exists(name)])
 for place in ("/proc/self/environ", "/proc/1/environ", "/proc/1/cmdline"):
     try: print("secret" in open(place).read())
     except OSError: print(False)
 """
     here = str(Path(__file__).resolve())
-    hidden = [str(tmp_path / "secret"), here, "/etc/shadow", "/etc/hostname", "/root/.ssh", "/root/.cache",
+    hidden = [str(tmp_path / "secret"), here, "/etc/shadow", "/root/.ssh", "/root/.cache",
               "/var/lib", "/usr/share/doc", "/run", "/var/run/docker.sock", str(Path.home() / ".bashrc")]  # fmt: skip
     said = python(box(), code, *hidden).output.decode().splitlines()
     assert eval(said[0]) == [
@@ -87,12 +88,14 @@ for place in ("/proc/self/environ", "/proc/1/environ", "/proc/1/cmdline"):
     ]  # fmt: skip
     assert said[1] == "[]"
     allowed = {"passwd", "group", "hosts", "nsswitch.conf", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives",
-               "mime.types"}  # fmt: skip
+               "mime.types", "hostname", "resolv.conf", "mtab"}  # fmt: skip
     assert set(eval(said[2].rpartition(" []")[0])) <= allowed
     assert said[2].endswith("] []")
     assert said[3].startswith("[1")
-    assert said[4] == "['home'] False"
-    assert said[5:] == ["False"] * 3
+    assert said[4] == "['home'] []"
+    # A container runtime writes its own of these two; they name nothing of the host.
+    assert said[5] in {"[]", r"['sandbox\n', '']", r"['sandbox\n', 'search .\nnameserver 127.0.0.1\n']"}
+    assert said[6:] == ["False"] * 3
 
 
 ON_THE_MACHINERY = '''
@@ -169,7 +172,7 @@ def test_the_machinery_cannot_be_reached_from_a_test(suite):
 @pytest.mark.parametrize("number", [1, 2, 3, 9, 11, 13, 14, 15, 17, 18, 19, 20, 23, 40, 64])
 def test_signals_to_the_supervisor_do_nothing(box, python, number):
     sandbox = box()
-    code = "import os, sys\nos.kill(1, int(sys.argv[1]))\nprint('sent')"
+    code = "import os, sys\n\ntry: os.kill(1, int(sys.argv[1]))\nexcept PermissionError: pass\nprint('sent')"
     assert python(sandbox, code, str(number)).output == b"sent\n"
     assert sandbox.exec(["/bin/echo", "well"], timeout=10).output == b"well\n"
 
@@ -181,7 +184,8 @@ def test_signals():
     until = time.monotonic() + 1
     while time.monotonic() < until:
         for number in (1, 2, 3, 9, 10, 12, 13, 15, 17, 18, 19, 20, 40):
-            os.kill(1, number)
+            try: os.kill(1, number)
+            except PermissionError: pass  # The supervisor is another user.
 def test_last(): pass
 """
     _result, told = suite(source)

@@ -73,7 +73,10 @@ def test_last(): pass
 """
     result, told = suite(source, collect_limit=2.0)
     assert told["test_first"] == "passed"
-    if number == "SIGKILL":
+    if "PermissionError" in result.reports[1].reason:
+        # Where it is another user, nothing happens.
+        assert (result.ended, told["test_last"]) == ("done", "passed")
+    elif number == "SIGKILL":
         assert result.ended == "crashed"
         assert told["test_attack"] == "ended_early"
         assert "the warm interpreter was killed from inside" in result.evidence
@@ -84,7 +87,8 @@ def test_last(): pass
 
 def test_another_run_follows_a_crash(box, suite):
     sandbox = box()
-    result, _told = suite("import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\n", sandbox=sandbox)
+    source = "import os, signal\ntry: os.kill(os.getppid(), signal.SIGKILL)\nexcept PermissionError: os._exit(1)\n"
+    result, _told = suite(source, sandbox=sandbox)
     assert result.ended == "crashed"
     result, told = suite("def test_fine(): pass\n", sandbox=sandbox)
     assert (result.ended, told) == ("done", {"test_fine": "passed"})

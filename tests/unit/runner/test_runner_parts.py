@@ -204,7 +204,7 @@ def test_collect_has_a_limit_and_says_what_it_cannot_read(tmp_path):
 
 
 def test_the_bootstrap_makes_the_sources_importable_and_nothing_else():
-    names = {"bootstrap", "events", "files", "frames", "output", "plugin", "processes", "recorder", "session",
+    names = {"bootstrap", "events", "files", "frames", "identity", "output", "plugin", "processes", "recorder", "session",
              "supervisor", "warm", "zygote"}  # fmt: skip
     blob = wire.sources()
     found = json.loads(blob)
