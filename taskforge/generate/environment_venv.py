@@ -32,6 +32,10 @@ if __name__ == "__main__":
 """
 
 
+#: What Python imports by itself when it starts, from wherever it finds it first.
+STARTUP = ("sitecustomize.py", "usercustomize.py")
+
+
 def create(root: Path, lines: Sequence[str], python: Interpreter, *, step: str) -> Path:
     """Lay out an environment at ``root``, to be bound at ``/env``, install a lock in it, and return its site-packages.
 
@@ -49,6 +53,10 @@ def create(root: Path, lines: Sequence[str], python: Interpreter, *, step: str) 
         encoding="utf-8",
     )
     install(lines, site, python, step=step)
+    for name in STARTUP:
+        # Site-packages come before the folders that .pth files add: one of the workspace's never wins.
+        if not (site / name).exists():
+            (site / name).write_text("# Here, so that none of the workspace is imported.\n", encoding="utf-8")
     _precompile(site, python)
     scripts = site / "bin"
     if scripts.is_dir():

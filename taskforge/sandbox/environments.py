@@ -38,6 +38,9 @@ def load(cache: Path, digest: str) -> Environment | None:
         if not interpreter.is_file() or _stamp(interpreter) != told["interpreter_stamp"]:
             log.info("the interpreter %s of environment %s was changed or removed: rebuild", interpreter, digest[:12])
             return None
+        if not any(place.glob("env/lib/python*/site-packages/sitecustomize.py")):
+            log.info("environment %s was built by an older taskforge: rebuild", digest[:12])
+            return None
         return _environment(place, digest, told)
     except FileNotFoundError:
         return None

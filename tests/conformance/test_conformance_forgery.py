@@ -134,3 +134,19 @@ def test_the_status_that_was_told_must_be_the_one_that_the_process_ended_with(su
     assert result.exit_code is None
     assert result.evidence == ("pytest told status 0, and its process ended with another",)
     assert suite("def test_it(): pass\n")[0].exit_code == 0
+
+
+def test_a_second_warm_interpreter_imports_nothing_of_the_workspace(engine, calc, calc_environment):
+    from taskforge.model import Entry
+    from taskforge.sandbox import PytestJob, SandboxSpec
+
+    # The environment's .pth puts src on the path, before the interpreter looks for these two.
+    mark = Entry(b"open('/tmp/imported-at-start', 'w').close()\n")
+    killer = Entry(b"import os, signal\ndef test_kill(): os.kill(os.getppid(), signal.SIGKILL)\n")
+    looker = Entry(b"import os\ndef test_look(): assert not os.path.exists('/tmp/imported-at-start')\n")
+    hostile = {"src/sitecustomize.py": mark, "src/usercustomize.py": mark, "test_kill.py": killer, "test_look.py": looker}
+    tree = calc.tree.with_changes(hostile)
+    with engine.start(SandboxSpec(environment=calc_environment, tree=tree)) as sandbox:
+        sandbox.run(PytestJob(files=("test_kill.py",), default_limit=5.0, max_restarts=1))
+        result = sandbox.run(PytestJob(files=("test_look.py",)))
+    assert [(report.id, report.outcome) for report in result.reports] == [("test_look.py::test_look", "passed")]

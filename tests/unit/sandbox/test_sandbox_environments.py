@@ -26,7 +26,9 @@ def place(tmp_path: Path) -> Path:
     interpreter = tmp_path / "python3.12"
     interpreter.write_bytes(b"1")
     folder = environments.folder(tmp_path, DIGEST)
-    (folder / "env").mkdir(parents=True)
+    site = folder / "env/lib/python3.12/site-packages"
+    site.mkdir(parents=True)
+    (site / "sitecustomize.py").touch()
     (folder / environments.OVERLAY).write_bytes(environments.pack(OVERLAY))
     environments.record(
         folder,
@@ -52,6 +54,11 @@ def test_a_complete_environment_is_loaded(tmp_path: Path, place: Path) -> None:
     again = environments.load(tmp_path, DIGEST)
     assert again is not None
     assert (again.tools, len(again.overlay)) == (place / "tools", 0)
+
+
+def test_one_that_would_import_a_start_up_file_of_the_workspace_is_rebuilt(tmp_path: Path, place: Path) -> None:
+    (place / "env/lib/python3.12/site-packages/sitecustomize.py").unlink()
+    assert environments.load(tmp_path, DIGEST) is None
 
 
 def test_what_was_never_built_is_none(tmp_path: Path) -> None:
