@@ -61,7 +61,9 @@ def checks() -> Iterator[Check]:
     yield Check("python", "ok", f"{sys.version.split()[0]} at {sys.executable}")
     yield _program("git", ["git", "--version"], "install git, for example: apt-get install git")
     yield _program("uv", [_uv(), "--version"], "pip install uv")
-    yield Check("user", "info", "root" if os.geteuid() == 0 else f"uid {os.geteuid()}")
+    root = os.geteuid() == 0
+    advice = "an ordinary user is safer for bubblewrap: root's sandboxes are user 0 to the kernel" if root else ""
+    yield Check("user", "info", "root" if root else f"uid {os.geteuid()}", advice)
     yield from _sandboxes()
     yield _user_namespaces()
     yield _cgroups()

@@ -9,6 +9,9 @@ import typer
 
 __all__ = ["list_tasks"]
 
+#: Characters of a feature in the table.
+WIDEST = 48
+
 
 def list_tasks(
     corpus: Annotated[Path, typer.Argument(help="What `taskforge generate --out` wrote.")],
@@ -35,15 +38,18 @@ def list_tasks(
         return
     table = Table(box=None, pad_edge=False)
     # An id is there to be copied: it is never cut or folded, whatever the terminal's width.
-    table.add_column("id", no_wrap=True, min_width=max((len(card.id) for card in cards), default=0))
+    longest = max((len(card.id) for card in cards), default=0)
+    table.add_column("id", no_wrap=True, min_width=longest)
     table.add_column("mode", no_wrap=True)
-    table.add_column("feature", no_wrap=True, overflow="ellipsis", max_width=48)
+    table.add_column("feature", no_wrap=True)
     for name in ("lines", "F2P", "P2P"):
         table.add_column(name, justify="right")
     for card in cards:
+        # The end of a path tells more than its start.
+        first = card.feature[0] if len(card.feature[0]) <= WIDEST else "…" + card.feature[0][-WIDEST:]
         more = f" (+{len(card.feature) - 1})" if len(card.feature) > 1 else ""
         numbers = (card.metrics.lines, card.metrics.fail_to_pass, card.metrics.pass_to_pass)
-        table.add_row(card.id, card.mode, escape(card.feature[0] + more), *(str(number) for number in numbers))
-    show = console(least=200)
+        table.add_row(card.id, card.mode, escape(first + more), *(str(number) for number in numbers))
+    show = console(least=longest + 100)
     show.print(table)
     show.print(f"{len(cards)} task{'' if len(cards) == 1 else 's'}")

@@ -15,8 +15,8 @@ from taskforge.cli.doctor import docker_check
 from taskforge.sandbox.bubblewrap import executable
 
 NAMES = [
-    "python", "git", "uv", "user", "sandbox bubblewrap", "user namespaces", "cgroups", "docker", "interpreters",
-    "disk, cache", "disk, tmp",
+    "python", "git", "uv", "user", "sandbox bubblewrap", "sandbox docker", "user namespaces", "cgroups", "docker",
+    "interpreters", "disk, cache", "disk, tmp",
 ]  # fmt: skip
 
 
@@ -57,13 +57,14 @@ def test_what_this_machine_can_do() -> None:
 
 
 def test_without_user_namespaces() -> None:
-    done = doctor("--json", within=within("--disable-userns"))
+    nowhere = {"DOCKER_HOST": "unix:///nowhere/none.sock"}
+    done = doctor("--json", within=within("--disable-userns"), **nowhere)
     assert done.returncode == 1
     found = checks(done)
     assert found["sandbox bubblewrap"]["status"] == found["user namespaces"]["status"] == "missing"
     assert "no user namespace for this user" in found["sandbox bubblewrap"]["detail"]
     assert "sysctl" in found["sandbox bubblewrap"]["remedy"]
-    table = doctor(within=within("--disable-userns"))
+    table = doctor(within=within("--disable-userns"), **nowhere)
     assert table.returncode == 1
     assert all(any(line.startswith(name) for line in table.stdout.splitlines()) for name in NAMES)
 
