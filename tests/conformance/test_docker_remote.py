@@ -104,4 +104,4 @@ def test_a_suite_on_a_remote_daemon(
             sandbox.lay(large)
             assert sandbox.read("/workspace")["large.bin"].data == large["large.bin"].data
         docker.daemon.renew()
-    assert [report.outcome for report in result.reports] == ["passed"] * 12
+    assert [report.outcome for report in result.reports] == ["passed"] * 15

@@ -35,7 +35,7 @@ def test_the_suite_passes_and_nothing_is_left(docker: Docker, calc_spec: Sandbox
     with docker.start(calc_spec) as sandbox:
         result = sandbox.run(PytestJob())
         assert len(running(docker)) == 1
-    assert [report.outcome for report in result.reports] == ["passed"] * 12
+    assert [report.outcome for report in result.reports] == ["passed"] * 15
     assert result.ended == "done"
     assert running(docker) == []
 
