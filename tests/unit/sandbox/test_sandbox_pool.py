@@ -23,7 +23,7 @@ def test_what_is_expected_waits_warm_and_is_given_once(pool, calc_spec):
         with pool.take(calc_spec) as second:
             assert first is not second
             assert (pool.hits, pool.misses) == (1, 1)
-        assert len(first.run(PytestJob()).reports) == 12
+        assert len(first.run(PytestJob()).reports) == 15
     assert not first.alive
 
 
