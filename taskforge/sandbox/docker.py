@@ -33,10 +33,12 @@ log = logging.getLogger("taskforge.sandbox")
 #: user started. None over files: the supervisor reads and writes the submission's as that user.
 _CAPABILITIES = ["SETUID", "SETGID", "SETPCAP", "KILL"]
 _OOM_SECONDS = 5
-#: What a container shall not see of the machine: the runtime's own list, and all of /sys but its control group.
+#: What a container shall not see of the machine: the runtime's own list, the kernel's addresses and command line, and
+#: all of /sys but its control group.
 _MASKED = [
     "/proc/asound", "/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list",
-    "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/proc/interrupts", "/sys/firmware",
+    "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/proc/interrupts", "/proc/kallsyms", "/proc/iomem",
+    "/proc/ioports", "/proc/cmdline", "/proc/config.gz", "/proc/modules", "/sys/firmware",
     "/sys/block", "/sys/bus", "/sys/class", "/sys/dev", "/sys/devices", "/sys/hypervisor", "/sys/kernel", "/sys/module",
     "/sys/power",
 ]  # fmt: skip

@@ -12,8 +12,11 @@ from pathlib import Path
 
 from tests.campaigns import reporting
 
-#: Source, tasks wanted (None: every candidate is tried).
-SOURCES: tuple[tuple[str, int | None], ...] = (("pypi:more-itertools==11.2.1", 8), ("pypi:glom==25.12.0", None))
+#: Source, tasks wanted (None: every candidate is tried), rounds of the benchmark.
+SOURCES: tuple[tuple[str, int | None, int], ...] = (
+    ("pypi:more-itertools==11.2.1", 6, 3),
+    ("pypi:glom==25.12.0", None, 9),
+)
 RUNS = 2
 
 
@@ -22,7 +25,7 @@ def taskforge(*argv: str) -> tuple[int, str]:
     return done.returncode, done.stdout.decode()
 
 
-def one(source: str, wanted: int | None, out: Path) -> str:
+def one(source: str, wanted: int | None, rounds: int, out: Path) -> str:
     limit = [] if wanted is None else ["--max", str(wanted)]
     began = time.monotonic()
     code, text = taskforge("generate", source, "--out", str(out), "--json", *limit)
@@ -43,7 +46,7 @@ def one(source: str, wanted: int | None, out: Path) -> str:
     stages = [[name, f"{row['wall']:.1f}", f"{row['cpu']:.1f}"] for name, row in report["stages"].items()]
     stages.append(["sum", *(f"{sum(row[what] for row in report['stages'].values()):.1f}" for what in ("wall", "cpu"))])
     again = "not run for a whole repository" if wanted is None else _validated(out)
-    text = _bench(out)
+    text = _bench(out, rounds)
     return "\n\n".join(
         [
             f"## {source}",
@@ -67,15 +70,15 @@ def _validated(out: Path) -> str:
     return said + (f"; not: {dict(bad)}" if bad else "")
 
 
-def _bench(out: Path) -> str:
-    argv = [sys.executable, str(reporting.ROOT / "tests/bench/bench_grade.py"), str(out), "--rounds", "9"]
+def _bench(out: Path, rounds: int) -> str:
+    argv = [sys.executable, str(reporting.ROOT / "tests/bench/bench_grade.py"), str(out), "--rounds", str(rounds)]
     done = subprocess.run(argv, stdout=subprocess.PIPE, check=True)
     return done.stdout.decode()
 
 
 def main() -> None:
     work = reporting.ROOT / ".campaign" / "generate"
-    parts = [one(source, wanted, work / source.split(":")[1].split("=")[0]) for source, wanted in SOURCES]
+    parts = [one(*planned, work / planned[0].split(":")[1].split("=")[0]) for planned in SOURCES]
     print(reporting.write("generate", "make campaign-generate", "\n\n".join(parts)))
 
 

@@ -24,7 +24,7 @@ def test_the_reference_resolves(task: str, calc_corpus: Path, cli: Cli) -> None:
     out = cli("grade", task, "--corpus", calc_corpus, "--reference", "--full", code=0).stdout
     assert out.startswith(f"resolved  reward 1  {task}\n")
     rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line.startswith(("FAIL", "PASS"))}
-    assert rows == {"FAIL_TO_PASS": ["2", "0", "2"], "PASS_TO_PASS": ["10", "0", "10"]}
+    assert rows == {"FAIL_TO_PASS": ["2", "0", "2"], "PASS_TO_PASS": ["12", "0", "12"]}
     assert "ms: prepare " in out
 
 
