@@ -107,30 +107,7 @@ def run(
         start_new_session=True,
     )
     chunks: dict[str, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
-
-    def drain(name: str, stream: IO[bytes]) -> None:
-        with stream:
-            for block in iter(lambda: stream.read1(65536), b""):  # type: ignore[attr-defined]
-                kept = chunks[name]
-                kept += block[: max(0, cap - len(kept))]
-
-    def feed(stream: IO[bytes]) -> None:
-        try:
-            with stream:
-                stream.write(stdin)
-        except BrokenPipeError:
-            log.debug("%s closed its input early", argv[0])
-
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stderr is not None
-    threads = [
-        threading.Thread(target=drain, args=("stdout", process.stdout), daemon=True),
-        threading.Thread(target=drain, args=("stderr", process.stderr), daemon=True),
-        threading.Thread(target=feed, args=(process.stdin,), daemon=True),
-    ]
-    for thread in threads:
-        thread.start()
+    threads = _pump(process, chunks, stdin, cap)
     try:
         process.wait(timeout)
     except subprocess.TimeoutExpired:
@@ -153,3 +130,34 @@ def run(
         stderr=bytes(chunks["stderr"]),
         seconds=seconds,
     )
+
+
+def _pump(
+    process: subprocess.Popen[bytes], chunks: dict[str, bytearray], stdin: bytes, cap: int
+) -> list[threading.Thread]:
+    """Threads that feed the process and keep at most ``cap`` bytes of each of its streams."""
+
+    def drain(name: str, stream: IO[bytes]) -> None:
+        with stream:
+            for block in iter(lambda: stream.read1(65536), b""):  # type: ignore[attr-defined]
+                kept = chunks[name]
+                kept += block[: max(0, cap - len(kept))]
+
+    def feed(stream: IO[bytes]) -> None:
+        try:
+            with stream:
+                stream.write(stdin)
+        except BrokenPipeError:
+            log.debug("process %d closed its input early", process.pid)
+
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    threads = [
+        threading.Thread(target=drain, args=("stdout", process.stdout), daemon=True),
+        threading.Thread(target=drain, args=("stderr", process.stderr), daemon=True),
+        threading.Thread(target=feed, args=(process.stdin,), daemon=True),
+    ]
+    for thread in threads:
+        thread.start()
+    return threads

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from taskforge.grade import Grader
-    from taskforge.model import Verdict
+    from taskforge.model import Policy, Verdict
     from taskforge.sandbox import Backend, Environment
     from taskforge.settings import Settings
 
@@ -43,14 +43,8 @@ def grade(
 ) -> None:
     """Grade a submission. Exit code: 0 resolved, 1 not resolved, 2 usage, 3 cannot be applied, 4 fault (no verdict)."""
     from taskforge.cli.common import console, print_json
-    from taskforge.corpus import locate
-    from taskforge.corpus.atomic import store_fault
-    from taskforge.errors import Fault, UsageError
-    from taskforge.grade import Submission, read_submission
-    from taskforge.grade.grading import reference_of
+    from taskforge.errors import UsageError
     from taskforge.model import Policy
-    from taskforge.sandbox import backend
-    from taskforge.sandbox.pool import Pool
     from taskforge.settings import Settings
 
     if predictions is None and (task is None or reference + empty + (submission is not None) != 1):
@@ -68,6 +62,7 @@ def grade(
     settings = Settings() if jobs is None else Settings(jobs=jobs)
     if predictions is not None and corpus is not None:
         from taskforge.cli.predictions import grade_predictions
+        from taskforge.sandbox import backend
 
         chosen = backend(sandbox or settings.sandbox)
         grade_predictions(
@@ -75,22 +70,9 @@ def grade(
         )
         return
     assert task is not None
-    try:
-        place, name = locate(task, corpus)
-        chosen = backend(sandbox or settings.sandbox)
-        with Pool(chosen, size=0) as pool:
-            grader = grader_for(place, name, pool=pool, backend=chosen, settings=settings)
-            given = reference_of(grader.bundle) if reference else Submission.empty()
-            if submission is not None:
-                given = read_submission(submission, sys.stdin.buffer)
-            verdict = _with_status(grader, given, policy, quiet=as_json)
-    except (Fault, OSError) as error:
-        # A raw error of the disk is a fault too: whoever reads the JSON must not see silence instead of null.
-        fault = error if isinstance(error, Fault) else store_fault(error, Path(error.filename or settings.cache_dir))
-        if not as_json:
-            raise fault from error
-        print_json({"outcome": "fault", "reward": None, "fault": {"kind": fault.kind, "message": str(fault)}})
-        raise typer.Exit(fault.exit_code) from fault
+    verdict = _one(
+        task, corpus, submission, policy, reference=reference, settings=settings, sandbox=sandbox, as_json=as_json
+    )
     if as_json:
         print_json(verdict.model_dump(mode="json"))
     else:
@@ -99,6 +81,44 @@ def grade(
         raise typer.Exit(EXIT_NOT_APPLIED)
     if not verdict.resolved:
         raise typer.Exit(EXIT_NOT_RESOLVED)
+
+
+def _one(
+    task: str,
+    corpus: Path | None,
+    submission: str | None,
+    policy: Policy,
+    *,
+    reference: bool,
+    settings: Settings,
+    sandbox: str | None,
+    as_json: bool,
+) -> Verdict:
+    from taskforge.cli.common import print_json
+    from taskforge.corpus import locate
+    from taskforge.corpus.atomic import store_fault
+    from taskforge.errors import Fault
+    from taskforge.grade import Submission, read_submission
+    from taskforge.grade.grading import reference_of
+    from taskforge.sandbox import backend
+    from taskforge.sandbox.pool import Pool
+
+    try:
+        place, name = locate(task, corpus)
+        chosen = backend(sandbox or settings.sandbox)
+        with Pool(chosen, size=0) as pool:
+            grader = grader_for(place, name, pool=pool, backend=chosen, settings=settings)
+            given = reference_of(grader.bundle) if reference else Submission.empty()
+            if submission is not None:
+                given = read_submission(submission, sys.stdin.buffer)
+            return _with_status(grader, given, policy, quiet=as_json)
+    except (Fault, OSError) as error:
+        # A raw error of the disk is a fault too: whoever reads the JSON must not see silence instead of null.
+        fault = error if isinstance(error, Fault) else store_fault(error, Path(error.filename or settings.cache_dir))
+        if not as_json:
+            raise fault from error
+        print_json({"outcome": "fault", "reward": None, "fault": {"kind": fault.kind, "message": str(fault)}})
+        raise typer.Exit(fault.exit_code) from fault
 
 
 def _with_status(grader: Grader, given: Any, policy: Any, *, quiet: bool) -> Verdict:

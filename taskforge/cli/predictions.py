@@ -10,8 +10,9 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from taskforge.grade.predictions import Report
-    from taskforge.model import Policy
+    from taskforge.corpus import Corpus
+    from taskforge.grade.predictions import Prediction, Report
+    from taskforge.model import Policy, Verdict
     from taskforge.sandbox import Backend
     from taskforge.settings import Settings
 
@@ -26,18 +27,12 @@ def grade_predictions(
     Raises:
         UsageError: when the file is none, or names a task that the corpus does not have.
     """
-    from concurrent.futures import ThreadPoolExecutor
-
     from taskforge.cli.common import console, print_json
-    from taskforge.cli.generate import watching
-    from taskforge.cli.grade import grader_for
     from taskforge.corpus import Corpus
     from taskforge.corpus.atomic import write_bytes
     from taskforge.corpus.bundle import json_bytes
-    from taskforge.errors import TaskforgeError, UsageError
-    from taskforge.grade.predictions import Prediction, read_predictions, report_of
-    from taskforge.model import Verdict
-    from taskforge.sandbox.pool import Pool
+    from taskforge.errors import UsageError
+    from taskforge.grade.predictions import read_predictions, report_of
 
     place = Corpus.open(corpus)
     predictions = read_predictions(path)
@@ -45,10 +40,43 @@ def grade_predictions(
     strangers = [one.task for one in predictions if one.task not in set(tasks)]
     if strangers:
         raise UsageError(f"{path} predicts {strangers[0]}, which {corpus} does not have", hint="see `taskforge list`")
+    verdicts, faults = _graded(predictions, place, policy, backend, settings, quiet=as_json)
+    report = report_of(predictions, verdicts, faults, tasks)
+    content = {
+        **report.model_dump(),
+        "verdicts": {name: verdict.model_dump() for name, verdict in sorted(verdicts.items())},
+    }
+    if out is not None:
+        write_bytes(out, json_bytes(content))
+    if as_json:
+        print_json(content)
+    else:
+        _print(console(), report, out)
+    if report.faults:
+        raise typer.Exit(4)
+
+
+def _graded(
+    predictions: list[Prediction],
+    place: Corpus,
+    policy: Policy,
+    backend: Backend,
+    settings: Settings,
+    *,
+    quiet: bool,
+) -> tuple[dict[str, Verdict], dict[str, str]]:
+    """Verdicts and faults by task id."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from taskforge.cli.generate import watching
+    from taskforge.cli.grade import grader_for
+    from taskforge.errors import TaskforgeError
+    from taskforge.sandbox.pool import Pool
+
     verdicts: dict[str, Verdict] = {}
     faults: dict[str, str] = {}
     environments: dict[str, Any] = {}
-    with watching(quiet=as_json) as watch, Pool(backend, size=settings.jobs) as pool:
+    with watching(quiet=quiet) as watch, Pool(backend, size=settings.jobs) as pool:
         watch.stage("grading", len(predictions))
 
         def one(prediction: Prediction) -> None:
@@ -73,19 +101,7 @@ def grade_predictions(
         except BaseException:
             pool.abort()
             raise
-    report = report_of(predictions, verdicts, faults, tasks)
-    content = {
-        **report.model_dump(),
-        "verdicts": {name: verdict.model_dump() for name, verdict in sorted(verdicts.items())},
-    }
-    if out is not None:
-        write_bytes(out, json_bytes(content))
-    if as_json:
-        print_json(content)
-    else:
-        _print(console(), report, out)
-    if report.faults:
-        raise typer.Exit(4)
+    return verdicts, faults
 
 
 def _print(console: Console, report: Report, out: Path | None) -> None:

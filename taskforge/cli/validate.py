@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from taskforge.grade import Grader
 
 __all__ = ["validate"]
 
@@ -26,8 +30,7 @@ def validate(
     from taskforge.cli.generate import watching
     from taskforge.cli.grade import grader_for
     from taskforge.corpus import Corpus
-    from taskforge.errors import TaskforgeError, TaskRejected, UsageError
-    from taskforge.generate.validate import prove
+    from taskforge.errors import UsageError
     from taskforge.sandbox import backend
     from taskforge.sandbox.pool import Pool
     from taskforge.settings import Settings
@@ -43,19 +46,14 @@ def validate(
         watch.stage("validate", len(names))
 
         def one(name: str) -> dict[str, object]:
-            try:
-                grader = grader_for(
+            return _proven(
+                lambda: grader_for(
                     place, name, pool=pool, backend=chosen, settings=settings, environments=environments
-                )
-                proof = prove(
-                    grader.bundle, environment=grader.environment, pool=pool, limits=grader.spec.limits, runs=runs,
-                    full=full,
-                )  # fmt: skip
-            except TaskRejected as rejection:
-                return {"task": name, "holds": False, "reason": rejection.reason, "message": str(rejection)}
-            except TaskforgeError as error:
-                return {"task": name, "holds": None, "reason": type(error).__name__, "message": str(error)}
-            return {"task": name, "holds": True, **proof}
+                ),
+                name,
+                runs=runs,
+                full=full,
+            )
 
         try:
             with ThreadPoolExecutor(max_workers=jobs or settings.jobs) as threads:
@@ -77,3 +75,20 @@ def validate(
         raise typer.Exit(1)
     if any(result["holds"] is None for result in results):
         raise typer.Exit(4)
+
+
+def _proven(grader: Callable[[], Grader], name: str, *, runs: int, full: bool) -> dict[str, object]:
+    """What became of one task; ``holds`` is None when it could not be tried."""
+    from taskforge.errors import TaskforgeError, TaskRejected
+    from taskforge.generate.validate import prove
+
+    try:
+        made = grader()
+        proof = prove(
+            made.bundle, environment=made.environment, pool=made.pool, limits=made.spec.limits, runs=runs, full=full
+        )
+    except TaskRejected as rejection:
+        return {"task": name, "holds": False, "reason": rejection.reason, "message": str(rejection)}
+    except TaskforgeError as error:
+        return {"task": name, "holds": None, "reason": type(error).__name__, "message": str(error)}
+    return {"task": name, "holds": True, **proof}

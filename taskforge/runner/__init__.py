@@ -1,7 +1,7 @@
 """What runs inside a sandbox: standard library only, Python 3.8 and later.
 
 Nothing on the host imports these modules. Their source is the first frame that a sandbox gets (see
-``taskforge.sandbox.wire``), and they come to life there as the package ``taskforge_runner``, so that no image and no
+``taskforge.sandbox.payload``), and they come to life there as the package ``taskforge_runner``, so that no image and no
 environment holds any of taskforge's code. Relative imports only.
 
 ``supervisor``  PID 1: reads frames, lays trees, owns limits and deadlines, kills

@@ -26,7 +26,8 @@ from taskforge.process import kill_group, run, spawn
 from taskforge.sandbox import ENV, Backend, Probe, SandboxSpec, cgroup
 from taskforge.sandbox.bubblewrap_mounts import ETC, UID, identity, mounts, readable_paths, split
 from taskforge.sandbox.hostfolder import HostFolder
-from taskforge.sandbox.wire import BOOTSTRAP, WireSandbox
+from taskforge.sandbox.payload import BOOTSTRAP
+from taskforge.sandbox.wire import WireSandbox
 
 __all__ = ["Bubblewrap", "create", "readable_paths"]
 

@@ -22,7 +22,8 @@ from taskforge.sandbox.bubblewrap_mounts import UID, split
 from taskforge.sandbox.docker_attach import Attached, attach
 from taskforge.sandbox.docker_daemon import Daemon, faults
 from taskforge.sandbox.docker_image import Images
-from taskforge.sandbox.wire import BOOTSTRAP, WireSandbox
+from taskforge.sandbox.payload import BOOTSTRAP
+from taskforge.sandbox.wire import WireSandbox
 from taskforge.settings import Settings
 
 __all__ = ["Docker", "create"]

@@ -5,11 +5,8 @@ A backend starts a supervisor and hands over the two pipes to it, and a way to e
 
 from __future__ import annotations
 
-import functools
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from importlib.resources import files
 from types import TracebackType
 from typing import Any, Self
 
@@ -18,38 +15,12 @@ from taskforge.model import Changes, Entry, Tree
 from taskforge.sandbox import WORKSPACE, Ended, ExecResult, PytestJob, RunResult, SandboxSpec, TestReport
 from taskforge.sandbox.channel import Broken, Channel
 from taskforge.sandbox.heard import Heard
+from taskforge.sandbox.payload import sources
 
-__all__ = ["BOOTSTRAP", "WireSandbox", "sources", "variables_of"]
+__all__ = ["WireSandbox", "variables_of"]
 
 #: Seconds beyond a job's own limit before a silent supervisor counts as lost.
 GRACE = 20.0
-
-#: Given to ``python -I -S -c``: reads the runner's sources, the first frame, and becomes the supervisor.
-BOOTSTRAP = (
-    "import json, os\n"
-    "def take(n):\n"
-    "    b = b''\n"
-    "    while len(b) < n:\n"
-    "        c = os.read(0, n - len(b))\n"
-    "        if not c: os._exit(0)\n"
-    "        b += c\n"
-    "    return b\n"
-    "b = take(int.from_bytes(take(8), 'big'))\n"
-    "s = json.loads(b)\n"
-    "exec(compile(s['bootstrap'], '<bootstrap>', 'exec'), {'SOURCES': s, 'MAIN': 'supervisor', 'BLOB': b})\n"
-)
-
-
-@functools.cache
-def sources() -> bytes:
-    """The runner's modules as one JSON object, name -> source."""
-    folder = files("taskforge.runner")
-    found = {
-        item.name.removesuffix(".py"): item.read_text(encoding="utf-8")
-        for item in folder.iterdir()
-        if item.name.endswith(".py") and item.name != "__init__.py"
-    }
-    return json.dumps(found, sort_keys=True).encode("ascii")
 
 
 def variables_of(spec: SandboxSpec) -> dict[str, str]:

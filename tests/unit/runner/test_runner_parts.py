@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskforge.runner import events, files, frames, output, plugin
-from taskforge.sandbox import wire
+from taskforge.sandbox import payload
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -206,7 +206,7 @@ def test_collect_has_a_limit_and_says_what_it_cannot_read(tmp_path):
 def test_the_bootstrap_makes_the_sources_importable_and_nothing_else():
     names = {"bootstrap", "events", "files", "frames", "identity", "output", "plugin", "processes", "recorder", "session",
              "supervisor", "warm", "zygote"}  # fmt: skip
-    blob = wire.sources()
+    blob = payload.sources()
     found = json.loads(blob)
     assert set(found) == names
     found["zygote"] = (
@@ -225,8 +225,8 @@ def test_the_bootstrap_makes_the_sources_importable_and_nothing_else():
 
 
 def test_a_bootstrap_whose_host_goes_away_ends():
-    blob = wire.sources()
+    blob = payload.sources()
     for given_bytes in (b"", b"\0\0\0", len(blob).to_bytes(8, "big") + blob[:100]):
-        argv = [sys.executable, "-I", "-S", "-c", wire.BOOTSTRAP]
+        argv = [sys.executable, "-I", "-S", "-c", payload.BOOTSTRAP]
         done = subprocess.run(argv, input=given_bytes, capture_output=True, timeout=30, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
