@@ -20,6 +20,7 @@ from taskforge.errors import EnvironmentBuildError, Fault, StoreFault, TaskRejec
 from taskforge.generate import environment as environments
 from taskforge.generate.acquire import Snapshot, acquire
 from taskforge.generate.candidate import Forge
+from taskforge.generate.environment_dockerfile import environment_files
 from taskforge.generate.options import Options, Report
 from taskforge.generate.progress import Quiet, Stages, Watcher
 from taskforge.generate.protect import is_protected, protected_paths
@@ -132,7 +133,7 @@ class _Run:
             p2p_seconds=self.options.p2p_seconds,
             reference_runs=self.options.reference_runs,
         )
-        self.corpus.write_recipe(recipe, {"lock.txt": "".join(f"{line}\n" for line in recipe.lock).encode()})
+        self.corpus.write_recipe(recipe, environment_files(recipe, environment, snapshot.tree))
         self.corpus.write_snapshot(snapshot.tree)
         tasks, rejected, tried = self._candidates(forge, selection.candidates)
         report = Report(
