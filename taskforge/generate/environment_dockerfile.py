@@ -39,27 +39,34 @@ _DOCKERFILE = """\
 #
 # A task's workspace.tar.zst goes into /workspace, owned by user 1000; then `python -m pytest` there runs its tests.
 {overlay}#
-# All of the image is in one layer that was copied when pip and whatever vendors other projects had been removed.
+# The image's layers are copies of what two stages end with: what they removed, pip and all that vendors other projects,
+# is in none of them. The first is the same for every environment of a BASE, so that many images share it.
 ARG BASE=python:{minor}-slim
-FROM ${{BASE}} AS build
+FROM ${{BASE}} AS clean
 USER root
-RUN command -v git >/dev/null || (apt-get update && apt-get install --yes --no-install-recommends git)
-RUN {python} -m pip --version || \
+RUN command -v git >/dev/null || \\
+    (apt-get update && apt-get install --yes --no-install-recommends git)
+COPY finish.py /build/
+RUN {python} -I -S /build/finish.py system
+
+FROM ${{BASE}} AS install
+USER root
+RUN {python} -m pip --version || \\
     (apt-get update && apt-get install --yes --no-install-recommends python3-pip)
 ARG PIP_INDEX_URL
 ARG PIP_EXTRA_INDEX_URL
-COPY lock.txt /build/
+COPY lock.txt finish.py /build/
 RUN if {python} -m pip --version >/dev/null 2>&1; then pip="{python} -m pip"; \\
     else pip="python3 -m pip --python {python}"; fi; \\
     $pip install --target {site} --require-hashes --no-deps --only-binary :all: \\
     --no-compile --no-cache-dir --disable-pip-version-check --requirement /build/lock.txt
 ADD project.tar /env/
-{lay}COPY finish.py /build/
-RUN {python} -I -S /build/finish.py
+{lay}RUN {python} -I -S /build/finish.py environment
 
 FROM scratch
-COPY --from=build / /
-ENV {variables}
+COPY --from=clean / /
+COPY --from=install /env /env
+{copy}ENV {variables}
 WORKDIR /workspace
 USER 1000:1000
 CMD ["/bin/sh"]
@@ -113,6 +120,7 @@ def equivalent_dockerfile(recipe: Recipe, environment: Environment) -> str:
         site=f"/env/lib/python{minor}/site-packages",
         overlay=_OVERLAY if environment.overlay else "",
         lay="ADD overlay.tar /workspace/\n" if environment.overlay else "",
+        copy="COPY --from=install /workspace /workspace\n" if environment.overlay else "",
         variables=" \\\n    ".join(f"{name}={_quoted(name, value)}" for name, value in sorted(variables.items())),
     )
 

@@ -1,8 +1,8 @@
-"""Runs INSIDE ``docker build``, from the Dockerfile that is exported with an environment: ``python -I -S finish.py``.
+"""Runs INSIDE ``docker build``, from the Dockerfile that is exported with an environment: ``python -I -S finish.py
+STEP``. Standard library only, Python 3.8 on; it runs with the interpreter that the environment then has.
 
-It turns a folder of installed wheels into ``/env``, and removes what vendors other projects: a solver could read an
-answer there. What is removed here is in no layer, since the last stage copies what is left. Standard library only,
-Python 3.8 on; it runs with the interpreter that the environment then has.
+``environment`` turns a folder of installed wheels into ``/env``, and hands the workspace to its user; ``system`` makes
+that user, and removes what vendors other projects: a solver could read an answer there.
 """
 
 from __future__ import annotations
@@ -88,24 +88,28 @@ def clean() -> None:
 
 
 def add_user() -> None:
-    """An ordinary user with a home, and the workspace as its own."""
+    """An ordinary user with a home and folders to write in."""
     for path, line in (("/etc/passwd", USER), ("/etc/group", "solver:x:1000:\n")):
         with open(path, "a+", encoding="utf-8") as stream:
             stream.seek(0)
             if not re.search(r"(?m)^(?:solver:|(?:[^:\n]*:){2}1000:)", stream.read()):
                 stream.write(line)
-    for place, mode in (("/tmp", 0o1777), ("/var/tmp", 0o1777), ("/tmp/home", 0o755), ("/workspace", 0o755)):  # noqa: S108
+    for place, mode in (("/tmp", 0o1777), ("/var/tmp", 0o1777), ("/tmp/home", 0o755)):  # noqa: S108
         os.makedirs(place, exist_ok=True)
         os.chmod(place, mode)
-    for owned in ("/tmp/home", "/workspace"):  # noqa: S108
-        for top, folders, names in os.walk(owned):
-            for path in (top, *(os.path.join(top, name) for name in (*folders, *names))):
-                os.lchown(path, 1000, 1000)
+    os.chown("/tmp/home", 1000, 1000)  # noqa: S108
 
+
+def hand_over() -> None:
+    """The workspace, with what the project's build has left in it, is the user's."""
+    os.makedirs("/workspace", exist_ok=True)
+    for top, folders, names in os.walk("/workspace"):
+        for path in (top, *(os.path.join(top, name) for name in (*folders, *names))):
+            os.lchown(path, 1000, 1000)
+
+
+STEPS = {"system": (clean, add_user, hand_over), "environment": (link_interpreter, move_scripts, precompile, hand_over)}
 
 if __name__ == "__main__":
-    link_interpreter()
-    move_scripts()
-    precompile()
-    clean()
-    add_user()
+    for step in STEPS[sys.argv[1]]:
+        step()

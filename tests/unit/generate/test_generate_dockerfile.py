@@ -110,11 +110,11 @@ def test_an_overlay_is_laid_where_there_is_one(tmp_path: Path) -> None:
 
 def test_the_dockerfile_names_the_python_and_the_variables(tmp_path: Path) -> None:
     text = equivalent_dockerfile(*make(tmp_path, variables={"SAID": 'a "b" \\ $HOME'}))
-    assert "\nARG BASE=python:3.12-slim\nFROM ${BASE} AS build\n" in text
+    assert "\nARG BASE=python:3.12-slim\nFROM ${BASE} AS clean\n" in text
     assert "--require-hashes --no-deps --only-binary :all:" in text
     assert '\n    SAID="a \\"b\\" \\\\ \\$HOME" \\\n' in text
     assert '\n    PYTHONHASHSEED="0" \\\n' in text
-    assert text.index("FROM scratch") < text.index("COPY --from=build / /") < text.index("ENV HOME=")
+    assert text.index("FROM scratch") < text.index("COPY --from=clean / /") < text.index("ENV HOME=")
     assert max(map(len, text.splitlines())) <= 120
 
 
