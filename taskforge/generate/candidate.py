@@ -133,6 +133,8 @@ class Forge:
 
     def _search(self, bundle: Bundle, removal: Removal) -> LeakReport:
         public = {path: entry.data for path, entry in bundle.workspace.items()}
+        # What a build has written is made of the untouched source, and laid over every workspace.
+        public.update({f"overlay/{path}": entry.data for path, entry in self.environment.overlay.items()})
         public["statement.md"] = bundle.statement.encode("utf-8", "surrogateescape")
         public["task.json"] = canonical_json(bundle.card.model_dump(mode="json"))
         return _refuse_leak(search(removal.removed, public))

@@ -20,14 +20,17 @@ from taskforge.errors import EnvironmentBuildError, Fault, StoreFault, TaskRejec
 from taskforge.generate import environment as environments
 from taskforge.generate.acquire import Snapshot, acquire
 from taskforge.generate.candidate import Forge
+from taskforge.generate.environment_copies import files_in_environment, refuse_copy
+from taskforge.generate.environment_dockerfile import environment_files
 from taskforge.generate.options import Options, Report
+from taskforge.generate.product import Index, index_product
 from taskforge.generate.progress import Quiet, Stages, Watcher
-from taskforge.generate.protect import is_protected, protected_paths
+from taskforge.generate.protect import protected_paths
 from taskforge.generate.record import Decision, Record
 from taskforge.generate.select import select
 from taskforge.generate.testmap import build_testmap
-from taskforge.languages import Language, SkippedFile, language
-from taskforge.model import Candidate, Recipe, Source, Symbol, TestMap, digest_of
+from taskforge.languages import Language, language
+from taskforge.model import Candidate, Recipe, Source, TestMap, digest_of
 from taskforge.sandbox import Backend, Environment, Limits
 from taskforge.sandbox.pool import Pool
 from taskforge.settings import Settings
@@ -105,10 +108,11 @@ class _Run:
 
     def _with_pool(self, snapshot: Snapshot, recipe: Recipe, environment: Environment, pool: Pool) -> Report:
         protected = protected_paths(snapshot.tree, self.language)
+        with self.stages("select"):
+            index = self._index(snapshot, protected, environment)
         test_map = self._testmap(snapshot, environment, pool, protected)
         self.watch.stage("select")
         with self.stages("select"):
-            index = self._index(snapshot, protected)
             selection = select(index, test_map, min_lines=self.options.min_lines, seed=self.options.seed)
         if index and not any(path in index for path, _name, _line in test_map.functions):
             raise EnvironmentBuildError(
@@ -132,7 +136,7 @@ class _Run:
             p2p_seconds=self.options.p2p_seconds,
             reference_runs=self.options.reference_runs,
         )
-        self.corpus.write_recipe(recipe, {"lock.txt": "".join(f"{line}\n" for line in recipe.lock).encode()})
+        self.corpus.write_recipe(recipe, environment_files(recipe, environment, snapshot.tree))
         self.corpus.write_snapshot(snapshot.tree)
         tasks, rejected, tried = self._candidates(forge, selection.candidates)
         report = Report(
@@ -209,15 +213,13 @@ class _Run:
         self.stages.merge(mine.table)
         return test_map
 
-    def _index(self, snapshot: Snapshot, protected: tuple[str, ...]) -> dict[str, list[Symbol]]:
-        index: dict[str, list[Symbol]] = {}
-        for path, entry in snapshot.tree.items():
-            if entry.kind == "link" or not self.language.is_source(path) or is_protected(path, protected):
-                continue
-            try:
-                index[path] = self.language.index(path, entry.data)
-            except SkippedFile as skip:
-                self.skipped[path] = skip.reason
+    def _index(self, snapshot: Snapshot, protected: tuple[str, ...], environment: Environment) -> Index:
+        index, self.skipped = index_product(snapshot.tree, self.language, protected)
+        defining = [path for path, symbols in index.items() if symbols]
+        refuse_copy(defining, snapshot.tree, environment)
+        for path in files_in_environment(defining, snapshot.tree, environment):
+            self.skipped[path] = "in_environment"
+            del index[path]
         return index
 
     # -- candidates -------------------------------------------------------------------------------------------------
