@@ -42,7 +42,8 @@ _MASKED = [
     "/sys/block", "/sys/bus", "/sys/class", "/sys/dev", "/sys/devices", "/sys/hypervisor", "/sys/kernel", "/sys/module",
     "/sys/power",
 ]  # fmt: skip
-_READ_ONLY = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"]
+#: What anybody may else open for writing, user 0 above all.
+_READ_ONLY = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/pressure", "/proc/sys", "/proc/sysrq-trigger"]
 
 
 class Docker:
