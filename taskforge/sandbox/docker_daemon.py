@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import logging
 import os
 import socket
+import tempfile
 import threading
 import uuid
 import weakref
@@ -56,6 +58,12 @@ def faults(doing: str) -> Iterator[None]:
             retryable=full or error.is_server_error(),
         ) from error
     except (docker.errors.DockerException, requests.RequestException, OSError) as error:
+        if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EROFS}:
+            raise SandboxFault(
+                f"{doing}: this host cannot write {error.filename or tempfile.gettempdir()}: {error.strerror}",
+                kind="host_disk",
+                hint="free some space there, or point TMPDIR and TASKFORGE_CACHE_DIR elsewhere",
+            ) from error
         raise SandboxFault(
             f"{doing}: the Docker daemon does not answer ({error})", kind="docker_unreachable", hint=_UNREACHABLE
         ) from error

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import uuid
@@ -202,6 +203,21 @@ def test_a_full_disk_of_the_daemon(
         filler.unlink()
         with docker.start(held) as sandbox:
             assert sandbox.exec(["/bin/true"], timeout=10).returncode == 0
+
+
+def test_this_hosts_full_disk_is_not_the_daemons(
+    held: SandboxSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (small := tmp_path / "small").mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", small], check=True)
+    try:
+        monkeypatch.setattr(tempfile, "tempdir", str(small))
+        with pytest.raises(SandboxFault, match="No space left") as caught:
+            Docker(tmp_path / "docker").images.ensure(other(held.environment), tools=False)
+    finally:
+        subprocess.run(["umount", "--lazy", small], check=True)
+    assert caught.value.kind == "host_disk"
+    assert "TMPDIR" in caught.value.hint
 
 
 @pytest.mark.parametrize(
