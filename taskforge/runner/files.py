@@ -38,8 +38,9 @@ def lay(root, entries, blob):
     # type: (str, list, bytes) -> None
     """``entries`` are ``[path, kind, size]``; kind ``absent`` deletes. Contents follow one another in ``blob``."""
     offset = 0
+    view = memoryview(blob)
     for path, kind, size in entries:
-        data = blob[offset : offset + size]
+        data = view[offset : offset + size]
         offset += size
         target = os.path.join(root, path)
         if kind == "absent":
@@ -48,21 +49,20 @@ def lay(root, entries, blob):
         _parents_are_folders(root, path)
         _remove(target)
         if kind == "link":
-            os.symlink(data, os.fsencode(target))
+            os.symlink(bytes(data), os.fsencode(target))
             continue
         mode = 0o755 if kind == "exec" else 0o644
         fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
         try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(fd, view) :]
+            while data:
+                data = data[os.write(fd, data) :]
         finally:
             os.close(fd)
 
 
 def collect(root, limit):
     # type: (str, int) -> tuple
-    """``(entries, blob)`` of everything below ``root``, at most ``limit`` bytes of it.
+    """``(entries, parts)`` of everything below ``root``, at most ``limit`` bytes of it.
 
     Raises:
         OSError, ValueError, RecursionError: rather than leave out what cannot be read.
@@ -88,7 +88,7 @@ def collect(root, limit):
             total += len(data)
             entries.append([os.path.relpath(full, root), kind, len(data)])
             parts.append(data)
-    return entries, b"".join(parts)
+    return entries, parts
 
 
 def _raise(error):

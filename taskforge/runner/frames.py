@@ -8,7 +8,7 @@ Layout: 4 bytes header length, 8 bytes blob length (big-endian), header (ASCII J
 import json
 import os
 import struct
-from typing import Iterator, Tuple  # noqa: F401 - in type comments, for Python 3.8
+from typing import Any, Iterator, Tuple  # noqa: F401 - in type comments, for Python 3.8
 
 _PREFIX = struct.Struct(">IQ")
 MAX_HEADER = 256 * 1024 * 1024
@@ -19,15 +19,16 @@ class Closed(Exception):
 
 
 def read_exactly(fd, count):
-    # type: (int, int) -> bytes
-    parts = []
-    while count:
-        block = os.read(fd, min(count, 1 << 20))
-        if not block:
+    # type: (int, int) -> bytearray
+    # In place: half a gigabyte is held once, in a sandbox whose memory is bounded.
+    data = bytearray(count)
+    view = memoryview(data)
+    while view:
+        taken = os.readv(fd, [view[: 1 << 20]])
+        if not taken:
             raise Closed("end of stream")
-        parts.append(block)
-        count -= len(block)
-    return b"".join(parts)
+        view = view[taken:]
+    return data
 
 
 def read(fd):
@@ -40,9 +41,18 @@ def read(fd):
 
 
 def write(fd, header, blob=b""):
-    # type: (int, dict, bytes) -> None
+    # type: (int, dict, Any) -> None
+    """``blob`` is bytes, or a list of parts that follow one another."""
     raw = json.dumps(header, ensure_ascii=True).encode("ascii")
-    view = memoryview(_PREFIX.pack(len(raw), len(blob)) + raw + blob)
+    parts = blob if isinstance(blob, list) else [blob]
+    _all(fd, _PREFIX.pack(len(raw), sum(map(len, parts))) + raw)
+    for part in parts:
+        _all(fd, part)
+
+
+def _all(fd, data):
+    # type: (int, bytes) -> None
+    view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
 
@@ -77,5 +87,5 @@ class Buffer:
 
 
 def header(raw):
-    # type: (bytes) -> dict
+    # type: (Any) -> dict
     return json.loads(raw.decode("ascii"))

@@ -7,13 +7,15 @@ import os
 import select
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 __all__ = ["Broken", "Channel"]
 
 _PREFIX = struct.Struct(">IQ")
 _MAX_HEADER = 256 * 1024 * 1024
+#: Bytes from which on a part goes by itself.
+_LARGE = 1 << 20
 
 
 class Broken(Exception):  # noqa: N818 - never leaves the package
@@ -38,9 +40,18 @@ class Channel:
             except OSError as error:
                 raise Broken(f"closed its input ({error})") from None
 
-    def send(self, header: Mapping[str, Any], blob: bytes, deadline: float) -> None:
+    def send(self, header: Mapping[str, Any], parts: Sequence[bytes], deadline: float) -> None:
+        """One frame; ``parts`` follow one another in its blob, and are not put together first."""
         raw = json.dumps(header, ensure_ascii=True).encode("ascii")
-        self.write(_PREFIX.pack(len(raw), len(blob)) + raw + blob, deadline)
+        small = [_PREFIX.pack(len(raw), sum(map(len, parts))), raw]
+        for part in parts:
+            if len(part) > _LARGE:
+                self.write(b"".join(small), deadline)
+                self.write(part, deadline)
+                small = []
+            else:
+                small.append(part)
+        self.write(b"".join(small), deadline)
 
     def receive(self, deadline: float) -> tuple[dict[str, Any], bytes]:
         header_length, blob_length = _PREFIX.unpack(self._exactly(_PREFIX.size, deadline))

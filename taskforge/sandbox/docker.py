@@ -11,7 +11,6 @@ import contextlib
 import logging
 import os
 import threading
-import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -43,7 +42,8 @@ _MASKED = [
     "/sys/block", "/sys/bus", "/sys/class", "/sys/dev", "/sys/devices", "/sys/hypervisor", "/sys/kernel", "/sys/module",
     "/sys/power",
 ]  # fmt: skip
-_READ_ONLY = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"]
+#: What anybody may else open for writing, user 0 above all.
+_READ_ONLY = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/pressure", "/proc/sys", "/proc/sysrq-trigger"]
 
 
 class Docker:
@@ -111,7 +111,6 @@ class Docker:
             image = self.images.ensure(spec.environment, tools=spec.tools)
             poll = not self._limited()
             api = self.daemon.client.api
-            began = time.time()
             try:
                 made = api.create_container_from_config(
                     self._config(spec, image, labels), f"taskforge-{uuid.uuid4().hex[:16]}"
@@ -119,7 +118,7 @@ class Docker:
             except BaseException:
                 self.images.forget(image)
                 raise
-            end = _End(self.daemon, str(made["Id"]), began)
+            end = _End(self.daemon, str(made["Id"]))
             try:
                 end.attached = attached = attach(api, end.container)
                 api.start(end.container)
@@ -162,16 +161,17 @@ class Docker:
             "User": "0:0", "WorkingDir": "/", "Hostname": "sandbox", "Env": [], "Labels": labels,
             "OpenStdin": True, "StdinOnce": True, "AttachStdin": True, "AttachStdout": True, "AttachStderr": True,
             "Tty": False, "NetworkDisabled": True, "Healthcheck": {"Test": ["NONE"]}, "HostConfig": host,
+            # PID 1 heeds no other, and a daemon that ends waits for its containers.
+            "StopSignal": "SIGKILL",
         }  # fmt: skip
 
 
 class _End:
     """How one container ends: once, from whichever thread comes first."""
 
-    def __init__(self, daemon: Daemon, container: str, began: float) -> None:
+    def __init__(self, daemon: Daemon, container: str) -> None:
         self.daemon = daemon
         self.container = container
-        self.began = began
         self.attached: Attached | None = None
         self.mutex = threading.Lock()
         self.said: str | None = None
@@ -215,8 +215,9 @@ class _End:
 
     def _heard(self) -> int:
         count = 0
+        # All that it remembers, until a time by its own clock: this host's may be another.
         events = self.daemon.client.api.events(
-            since=int(self.began) - 1, until=int(time.time()) + _OOM_SECONDS, decode=True,
+            since=0, until=self.daemon.now() + _OOM_SECONDS, decode=True,
             filters={"container": self.container, "event": ["oom", "die", "destroy"]},
         )  # fmt: skip
         with contextlib.closing(events):

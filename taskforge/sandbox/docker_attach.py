@@ -18,6 +18,7 @@ import threading
 from typing import Any
 
 from taskforge.errors import SandboxFault
+from taskforge.sandbox.docker_daemon import FORWARD
 
 __all__ = ["Attached", "Packets", "attach"]
 
@@ -175,7 +176,7 @@ def attach(api: Any, container: str) -> Attached:
         raise SandboxFault(
             f"sandboxes cannot be spoken to over {api.base_url}",
             kind="docker_transport",
-            hint="forward the daemon's socket, for example with `ssh -L`, and set DOCKER_HOST to the forwarded one",
+            hint=FORWARD,
             retryable=False,
         )
     connection = socket.socket(fileno=os.dup(given.fileno()))

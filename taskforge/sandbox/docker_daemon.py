@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import logging
 import os
 import socket
+import tempfile
 import threading
 import uuid
 import weakref
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from taskforge.errors import SandboxFault
 
-__all__ = ["INSTALLATION", "KIND", "OWNER", "Daemon", "faults"]
+__all__ = ["FORWARD", "INSTALLATION", "KIND", "OWNER", "Daemon", "faults"]
 
 log = logging.getLogger("taskforge.sandbox")
 
@@ -26,6 +29,11 @@ OWNER = "taskforge.owner"
 KIND = "taskforge.kind"
 
 _UNREACHABLE = "start a Docker daemon, or set DOCKER_HOST to one that runs"
+#: What to do where the way to the daemon is no socket.
+FORWARD = (
+    "forward the daemon's socket, for example with `ssh -NL /tmp/docker.sock:/var/run/docker.sock HOST`, and set "
+    "DOCKER_HOST=unix:///tmp/docker.sock"
+)
 #: Seconds that one answer of the daemon may take.
 _TIMEOUT = 120
 
@@ -50,9 +58,40 @@ def faults(doing: str) -> Iterator[None]:
             retryable=full or error.is_server_error(),
         ) from error
     except (docker.errors.DockerException, requests.RequestException, OSError) as error:
+        if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EROFS}:
+            raise SandboxFault(
+                f"{doing}: this host cannot write {error.filename or tempfile.gettempdir()}: {error.strerror}",
+                kind="host_disk",
+                hint="free some space there, or point TMPDIR and TASKFORGE_CACHE_DIR elsewhere",
+            ) from error
         raise SandboxFault(
             f"{doing}: the Docker daemon does not answer ({error})", kind="docker_unreachable", hint=_UNREACHABLE
         ) from error
+
+
+def _address() -> str:
+    """Where the daemon is, as its client wants it, checked before anything is tried there."""
+    from docker.errors import DockerException
+    from docker.utils import parse_host
+
+    named = os.environ.get("DOCKER_HOST", "")
+    try:
+        host = str(parse_host(named))
+    except DockerException as error:
+        raise SandboxFault(
+            f"DOCKER_HOST={named} is no address of a Docker daemon: {error}",
+            kind="docker_address",
+            hint="set DOCKER_HOST to unix:///path/to/docker.sock or tcp://host:port, or unset it",
+            retryable=False,
+        ) from error
+    if not host.startswith(("http+unix://", "http://", "https://")):
+        raise SandboxFault(
+            f"sandboxes cannot be spoken to over DOCKER_HOST={named}",
+            kind="docker_transport",
+            hint=FORWARD,
+            retryable=False,
+        )
+    return host
 
 
 def _said(error: Any) -> str:
@@ -79,20 +118,18 @@ class Daemon:
         with self._mutex:
             if self._client is None:
                 import docker
-                from docker.transport import UnixHTTPAdapter
-                from docker.utils import parse_host
 
-                host = parse_host(os.environ.get("DOCKER_HOST"))
+                host = _address()
                 if host.startswith("http+unix://"):
                     # Tried first, since the client leaves a socket open where nobody listens.
                     with socket.socket(socket.AF_UNIX) as attempt:
                         attempt.connect(host.removeprefix("http+unix://"))
                 self._client = docker.from_env(timeout=_TIMEOUT, max_pool_size=64)
                 if host.startswith("http+unix://"):
-                    # Its own keeps a connection for each of 25 paths, a container's id and all.
-                    few = UnixHTTPAdapter(host, _TIMEOUT, pool_connections=1, max_pool_size=64)
+                    from taskforge.sandbox.docker_unix import Adapter
+
                     self._client.api.get_adapter("http+docker://localhost").close()
-                    self._client.api.mount("http+docker://", few)
+                    self._client.api.mount("http+docker://", Adapter(host, _TIMEOUT, max_pool_size=64))
                 # Its connections end with this object, or with the process.
                 weakref.finalize(self, self._client.close)
             return self._client
@@ -103,6 +140,19 @@ class Daemon:
         if self._info is None:
             self._info = dict(self.client.info())
         return self._info
+
+    def now(self) -> int:
+        """Seconds of the epoch by the daemon's own clock, which is not this host's where it is another machine.
+
+        Raises:
+            SandboxFault: when it says none.
+        """
+        with faults("asking the daemon's clock"):
+            told = str(self.client.info().get("SystemTime", ""))
+        try:
+            return int(datetime.fromisoformat(told).timestamp())
+        except ValueError:
+            raise SandboxFault(f"the Docker daemon tells no time, but {told!r}", kind="docker_refused") from None
 
     def renew(self) -> None:
         """Forget the connection: the daemon may have been started anew."""

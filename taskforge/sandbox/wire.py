@@ -6,7 +6,7 @@ A backend starts a supervisor and hands over the two pipes to it, and a way to e
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -105,11 +105,11 @@ class WireSandbox:
 
     # -- frames ---------------------------------------------------------------------------------------------------
 
-    def _send(self, header: Mapping[str, Any], blob: bytes = b"") -> None:
+    def _send(self, header: Mapping[str, Any], parts: Sequence[bytes] = ()) -> None:
         if self._closed:
             raise SandboxFault("the sandbox has been closed", kind="sandbox_closed")
         try:
-            self._channel.send(header, blob, time.monotonic() + 120)
+            self._channel.send(header, parts, time.monotonic() + 120)
         except Broken as broken:
             raise self._gone(str(broken)) from None
 
@@ -175,7 +175,7 @@ class WireSandbox:
         for path, entry in changes.items():
             entries.append((path, "absent" if entry is None else entry.kind, 0 if entry is None else len(entry.data)))
             parts.append(b"" if entry is None else entry.data)
-        self._send({"op": "lay", "entries": entries}, b"".join(parts))
+        self._send({"op": "lay", "entries": entries}, parts)
         self._expect("laid", 120 + GRACE)
 
     def read(self, path: str) -> Tree:

@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from taskforge.model import Entry, Tree
 from taskforge.sandbox import BACKENDS, Backend, Environment, Limits, RunResult, Sandbox, SandboxSpec, backend
 from taskforge.sandbox import PytestJob as Job
 from taskforge.sandbox.bubblewrap import Bubblewrap
+from tests.conformance.daemons import daemon, mounts
 
 #: Ways to hold the limits, by name: each is a backend of its own for the tests of limits.
 VARIANTS: Mapping[str, Callable[[], Backend]] = {
@@ -103,3 +107,19 @@ def suite(box: Box) -> Callable[..., tuple[RunResult, dict[str, str]]]:
         return result, {report.id.partition("::")[2]: report.outcome for report in result.reports}
 
     return call
+
+
+@pytest.fixture(scope="session")
+def second_daemon() -> Callable[..., AbstractContextManager[str]]:
+    """Starts a Docker daemon of the test's own: ``with second_daemon(folder, *arguments) as address``."""
+    return daemon
+
+
+@pytest.fixture(scope="module")
+def daemon_folder() -> Iterator[Path]:
+    """A folder with a short path for a daemon; removed with all that the daemon left in it."""
+    folder = Path(tempfile.mkdtemp(prefix="tf-dockerd-", dir="/var/tmp"))
+    yield folder
+    for place in mounts(folder):
+        subprocess.run(["umount", "--lazy", place], check=True)
+    shutil.rmtree(folder)

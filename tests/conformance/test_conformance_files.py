@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 
 import pytest
 
 from taskforge.errors import SandboxFault
 from taskforge.model import Entry, Tree
+from taskforge.process import run
 
 ODD = os.fsdecode(b"d\xe9j\xe0/na\xffme \n'\"$x")
 
@@ -29,15 +32,53 @@ def test_bytes_modes_links_and_names_survive(box):
     assert sandbox.exec(["/workspace/bin/tool"], timeout=10).output == b"ran\n"
 
 
-def test_two_thousand_small_files(box):
-    files = {f"d{number % 50}/f{number}": b"%d" % number for number in range(2000)}
-    assert box(files).read("/workspace").digest == Tree({path: Entry(data) for path, data in files.items()}).digest
+def test_ten_thousand_small_files(box, python):
+    tree = Tree({f"d{number % 100}/f{number}": Entry(b"%d" % number) for number in range(10_000)})
+    sandbox = box(dict(tree.items()))
+    assert sandbox.read("/workspace").digest == tree.digest
+    # What was not laid, but made inside, comes out as well.
+    code = "import os\nfor n in range(10_000):\n    os.makedirs('/tmp/out/d%d' % (n % 100), exist_ok=True)\n" \
+           "    with open('/tmp/out/d%d/f%d' % (n % 100, n), 'w') as stream: stream.write(str(n))\n"
+    assert python(sandbox, code).returncode == 0
+    assert sandbox.read("/tmp/out").digest == tree.digest
 
 
-def test_a_hundred_megabytes(box):
-    data = os.urandom(1 << 20) * 100
-    sandbox = box({"big": data})
-    assert sandbox.read("/workspace")["big"].data == data
+#: In a process of its own, whose peak of memory is this alone: 500 MiB in, and out again.
+BIG = """
+import hashlib, json, os, resource, sys
+from pathlib import Path
+from taskforge.model import Entry, Tree
+from taskforge.sandbox import Environment, Limits, SandboxSpec, backend
+told = json.loads(sys.argv[1])
+environment = Environment(digest=told["digest"], python=told["python"], overlay=Tree({}),
+                          **{key: Path(told[key]) for key in ("root", "interpreter", "base_prefix")})
+engine = backend(sys.argv[2])
+block = os.urandom(1 << 20)
+data = block * 500
+wanted = hashlib.sha256(data).hexdigest()
+spec = SandboxSpec(environment=environment, tree=Tree({"big": Entry(data)}),
+                   limits=Limits(memory_mb=1800, disk_mb=600, wall_seconds=300))
+del data
+def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+with engine.start(spec) as sandbox:
+    went_in = peak()
+    spec = None
+    assert sandbox.exec(["/usr/bin/sha256sum", "big"], timeout=60).output.split()[0].decode() == wanted
+    found = sandbox.read("/workspace")
+    assert list(found) == ["big"]
+    assert hashlib.sha256(found["big"].data).hexdigest() == wanted
+print(went_in, peak())
+"""
+
+
+def test_five_hundred_megabytes(engine, environment):
+    told = {key: str(getattr(environment, key)) for key in ("root", "interpreter", "base_prefix", "python", "digest")}
+    done = run([sys.executable, "-c", BIG, json.dumps(told), engine.name], timeout=240)
+    assert done.returncode == 0, done.text[-3000:]
+    went_in, came_out = map(int, done.stdout.split())
+    # The tree itself is 500 of it; what comes is put together once, and then is a tree beside what went.
+    assert went_in < 700, (went_in, came_out)
+    assert came_out < 2000, (went_in, came_out)
 
 
 def test_lay_replaces_deletes_and_follows_no_link(box):

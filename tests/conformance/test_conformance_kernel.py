@@ -12,8 +12,9 @@ for folder, folders, names in os.walk("/proc"):
         folders[:] = [name for name in folders if not name.isdigit() and name not in ("self", "thread-self", "net")]
     for name in names:
         path = os.path.join(folder, name)
-        if stat.S_ISCHR(os.lstat(path).st_mode) or folder == "/proc/pressure":
-            # Masked by /dev/null; and load averages, which anybody may ask to be told of.
+        status = os.lstat(path)
+        if stat.S_ISCHR(status.st_mode) and status.st_rdev == os.makedev(1, 3):
+            # Masked by /dev/null.
             continue
         try:
             fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK)

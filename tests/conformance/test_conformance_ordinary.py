@@ -1,4 +1,5 @@
-"""The core of the suite once more, as an ordinary user: no control groups, no root on either side."""
+"""The core of the suite once more, as an ordinary user: with no control group and no root on either side, and with a
+daemon that this user's group may speak to."""
 
 from __future__ import annotations
 
@@ -11,20 +12,24 @@ import sys
 import tempfile
 from pathlib import Path
 
+import pytest
+
 from taskforge.generate import environment as environments
 from taskforge.process import run
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 CORE = ("exec", "files", "identity", "limits", "protected")
-#: A daemon is for root to reach. And what the same tests show as well without: every limit is polled for here, so that the variants are one.
-LEFT_OUT = "not docker and not polling and not hundred and not thousand and not tmp and not shm and not fork_bomb_in and not signals_to"
+#: What the same tests show as well without: every limit is polled for here, so that the variants are one.
+LEFT_OUT = "not polling and not hundred and not thousand and not tmp and not shm and not fork_bomb_in and not signals_to"
+CHOSEN = {"bubblewrap": f"{LEFT_OUT} and not docker", "docker": f"{LEFT_OUT} and docker"}
+SOCKET = Path("/var/run/docker.sock")
 NOBODY = 65534
 
 AS_NOBODY = """
 import os, sys
 if os.getuid() == 0:
-    os.setgroups([]); os.setgid({nobody}); os.setuid({nobody})
+    os.setgroups({groups}); os.setgid({nobody}); os.setuid({nobody})
 os.environ.update(TMPDIR={tmp!r}, HOME={tmp!r})
 import pytest
 sys.exit(pytest.main(sys.argv[1:]))
@@ -47,14 +52,15 @@ def shared(path: Path, copies: Path) -> Path:
     return target
 
 
-def test_as_an_ordinary_user(calc, bubblewrap, cache):
+@pytest.mark.parametrize("name", sorted(CHOSEN))
+def test_as_an_ordinary_user(calc, bubblewrap, cache, name):
     # The interpreter of this very run also serves inside, so that one copy of it is enough.
     base = Path(os.path.realpath(sys.executable))
     prefix = Path(sys.base_prefix).resolve()
     built = environments.build(calc, backend=bubblewrap, cache=cache, python=str(base), log=print)[1]
     # Not in /tmp, whose content the suite looks at.
-    with tempfile.TemporaryDirectory(prefix="taskforge-ordinary-", dir="/var/tmp") as name:
-        place = Path(name)
+    with tempfile.TemporaryDirectory(prefix="taskforge-ordinary-", dir="/var/tmp") as folder:
+        place = Path(folder)
         place.chmod(0o755)
         (copies := place / "copies").mkdir()
         (tmp := place / "tmp").mkdir()
@@ -82,16 +88,19 @@ def test_as_an_ordinary_user(calc, bubblewrap, cache):
         if os.getuid() == 0:
             os.chown(tmp, NOBODY, NOBODY)
         files = [str(root / "tests" / "conformance" / f"test_conformance_{part}.py") for part in CORE]
+        # The daemon's group, where that is what its user is in.
+        groups = [SOCKET.stat().st_gid] if name == "docker" else []
         done = run(
-            [str(interpreter), "-B", "-c", AS_NOBODY.format(nobody=NOBODY, tmp=str(tmp)),
-             "-q", "-p", "no:cacheprovider", "-k", LEFT_OUT,
+            [str(interpreter), "-B", "-c", AS_NOBODY.format(nobody=NOBODY, tmp=str(tmp), groups=groups),
+             "-q", "-p", "no:cacheprovider", "-k", CHOSEN[name],
              "-c", str(root / "pyproject.toml"), "--rootdir", str(root), *files],
-            timeout=240,
+            timeout=400,
             cwd=tmp,
             env={
                 "PATH": "/usr/bin:/bin",
                 "PYTHONPATH": os.pathsep.join(map(str, [root, *packages])),
                 "TASKFORGE_CONFORMANCE_ENVIRONMENT": str(given),
+                "TASKFORGE_CACHE_DIR": str(tmp / "cache"),
             },
         )  # fmt: skip
         assert done.returncode == 0, done.text[:9000]

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import resource
 import time
 
 import pytest
@@ -143,7 +144,9 @@ def flood():
     for _ in range(200): os.write(1, "é".encode() * (1 << 19))
     os.write(1, b"TAIL")
 """
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     result, told = suite(source, default_limit=60.0)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 16 << 10
     assert told == {"test_flood": "passed"}
     assert len(result.output.encode()) < 300 << 10
     assert "bytes dropped" in result.output

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 
-from tests.campaigns import generate
+from taskforge.sandbox import BACKENDS
+from tests.campaigns import generate, sandbox_timeouts
 
 REPORTS = Path(__file__).parents[1] / "reports"
 
@@ -22,3 +24,18 @@ def test_the_report_of_generation_is_complete() -> None:
         for stage in ("acquire", "environment", "test map", "validate", "leaks", "grade", "sum"):
             assert re.search(rf"^\| {stage} \| [\d.]+ \| [\d.]+ \|$", part, re.MULTILINE), stage
         assert re.search(r"ratio warm / bare pytest: [\d.]+ ", part)
+
+
+def test_the_report_of_timeouts_is_complete() -> None:
+    text = (REPORTS / "sandbox_timeouts.md").read_text()
+    assert re.search(r"^- commit: [0-9a-f]{12}$", text, re.MULTILINE), "measure a commit, without changes on top"
+    assert "- command: `make campaign-sandbox_timeouts`" in text
+    parts = text.split("\n## ")[1:]
+    assert [part.splitlines()[0] for part in parts] == sorted(BACKENDS)
+    for part in parts:
+        rows = [line.strip("| ").split(" | ") for line in part.splitlines()[4:]]
+        assert [row[0] for row in rows] == list(sandbox_timeouts.PARTS)
+        assert [int(row[1]) for row in rows] == [0, sandbox_timeouts.COUNT, sandbox_timeouts.COUNT]
+        assert {word for row in rows for word in row[2:-2]} == {"0"}
+        memory = [float(row[-2]) for row in rows]
+        assert all(after - before < sandbox_timeouts.GROWTH for before, after in itertools.pairwise(memory))

@@ -174,12 +174,10 @@ def test_lay_and_collect_are_each_others_inverse(tmp_path):
     odd = os.fsdecode(b"d/\xff\n")
     entries = [["a", "file", 2], ["x", "exec", 1], [odd, "file", 0], ["d/link", "link", 4], ["e/f/g", "file", 3]]
     files.lay(str(tmp_path), entries, b"\x00\xffX../aggg")
-    found, blob = files.collect(str(tmp_path), 100)
+    found, held = files.collect(str(tmp_path), 100)
     assert sorted(found) == sorted(entries)
-    parts = {}
-    for name, _kind, size in found:
-        parts[name], blob = blob[:size], blob[size:]
-    assert parts == {"a": b"\x00\xff", "x": b"X", odd: b"", "d/link": b"../a", "e/f/g": b"ggg"}
+    assert [len(data) for data in held] == [size for _name, _kind, size in found]
+    assert {name: data for (name, _kind, _size), data in zip(found, held, strict=True)} == {"a": b"\x00\xff", "x": b"X", odd: b"", "d/link": b"../a", "e/f/g": b"ggg"}
 
 
 def test_lay_follows_no_link(tmp_path):
