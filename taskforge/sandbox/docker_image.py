@@ -23,9 +23,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from taskforge.errors import SandboxFault
+from taskforge.model import Image
 from taskforge.sandbox import Environment
 from taskforge.sandbox.bubblewrap_mounts import ETC
+from taskforge.sandbox.docker_config import as_image
 from taskforge.sandbox.docker_daemon import KIND, Daemon, faults
+from taskforge.sandbox.docker_use import Use
 
 __all__ = ["REPOSITORY", "Images"]
 
@@ -58,6 +61,36 @@ class Images:
         self.base = base
         self._known: dict[tuple[str, bool], str] = {}
         self._mutex = threading.Lock()
+        self._use = Use(daemon.folder / "images")
+
+    @staticmethod
+    def name(environment_digest: str) -> str:
+        """The name of an environment's image in a daemon."""
+        return f"{REPOSITORY}:{environment_digest[:12]}"
+
+    def facts(self, name: str) -> Image:
+        """What a daemon says of one of our images, by its name or id.
+
+        Raises:
+            SandboxFault: ``docker_image`` when it is absent or none of ours.
+        """
+        with faults(f"asking for image {name}"):
+            found = self._inspect(name)
+        image = None if found is None else as_image(found)
+        if image is None:
+            raise SandboxFault(
+                f"the daemon has no image {name}" if found is None else f"{name} is no image of this taskforge",
+                kind="docker_image", retryable=False,
+            )  # fmt: skip
+        return image
+
+    def leased(self, image_id: str) -> bool:
+        """Whether a process of this host uses the image, this one included."""
+        return self._use.leased(image_id)
+
+    def last_used(self, image_id: str) -> float | None:
+        """When this host used the image last, seconds since the epoch; None when it never did."""
+        return self._use.last(image_id)
 
     def ensure(self, environment: Environment, *, tools: bool) -> str:
         """The id of the image of an environment, made now where the daemon has none.
