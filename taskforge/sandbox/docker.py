@@ -107,7 +107,7 @@ class Docker:
             return self._start(spec)
 
     def image(self, environment: Environment) -> Image | None:
-        return self.images.facts(self.images.ensure(environment, tools=False))
+        return self.images.image(environment)
 
     def _start(self, spec: SandboxSpec) -> WireSandbox:
         with faults("starting a sandbox"):

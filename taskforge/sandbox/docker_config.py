@@ -16,7 +16,7 @@ from taskforge.model.base import canonical_json
 from taskforge.sandbox import ENV
 from taskforge.sandbox.docker_daemon import KIND
 
-__all__ = ["FORMAT", "LABEL", "as_image", "configuration", "digest", "here", "told"]
+__all__ = ["FORMAT", "LABEL", "as_image", "configuration", "digest", "here", "pure", "told"]
 
 #: Raise it when the same base and environment would give another image.
 FORMAT = "2"
@@ -66,9 +66,25 @@ def digest(data: bytes) -> str:
 def told(found: Mapping[str, Any]) -> bytes:
     """The configuration of an image as a daemon's inspection tells it; all that is not empty counts."""
     config = {name: value for name, value in (found.get("Config") or {}).items() if value}
-    where = "/".join(filter(None, (found.get("Os"), found.get("Architecture"), found.get("Variant"))))
     layers = (found.get("RootFS") or {}).get("Layers") or []
-    return configuration("", layers, {}, platform=where, config=config)
+    return configuration("", layers, {}, platform=_platform(found), config=config)
+
+
+def pure(found: Mapping[str, Any], *, kind: str, layers: int, **labels: str) -> bool:
+    """Whether an image has the form of ours, with these labels: as many layers, nothing configured that we do not."""
+    have = (found.get("Config") or {}).get("Labels") or {}
+    ours = {name.removeprefix(LABEL): value for name, value in have.items() if name != KIND}
+    stack = (found.get("RootFS") or {}).get("Layers") or []
+    wanted = {"format": FORMAT, **labels}
+    return (
+        len(stack) == layers
+        and all(ours.get(name) == value for name, value in wanted.items())
+        and told(found) == configuration(kind, stack, ours, platform=_platform(found))
+    )
+
+
+def _platform(found: Mapping[str, Any]) -> str:
+    return "/".join(filter(None, (found.get("Os"), found.get("Architecture"), found.get("Variant"))))
 
 
 def as_image(found: Mapping[str, Any], *, base: str = "", reference: str = "") -> Image | None:
@@ -80,7 +96,7 @@ def as_image(found: Mapping[str, Any], *, base: str = "", reference: str = "") -
         return None
     return Image(
         digest=digest(told(found)),
-        platform="/".join(filter(None, (found.get("Os"), found.get("Architecture"), found.get("Variant")))),
+        platform=_platform(found),
         layers=layers,
         python=labels.get(f"{LABEL}python", ""),
         size=int(size),
