@@ -20,6 +20,7 @@ from taskforge.errors import EnvironmentBuildError, Fault, StoreFault, TaskRejec
 from taskforge.generate import environment as environments
 from taskforge.generate.acquire import Snapshot, acquire
 from taskforge.generate.candidate import Forge
+from taskforge.generate.environment_image import pinned, write_pin
 from taskforge.generate.options import Options, Report
 from taskforge.generate.progress import Quiet, Stages, Watcher
 from taskforge.generate.protect import is_protected, protected_paths
@@ -95,7 +96,7 @@ class _Run:
         self.watch.log(f"{self.source}: {len(snapshot.tree)} files, {snapshot.label}")
         self.watch.stage("environment")
         with self.stages("environment"):
-            recipe, environment = self._environment(snapshot)
+            recipe, environment = pinned(self.corpus, self.backend, *self._environment(snapshot))
         with Pool(self.backend, size=self.options.jobs) as pool:
             try:
                 return self._with_pool(snapshot, recipe, environment, pool)
@@ -133,6 +134,7 @@ class _Run:
             reference_runs=self.options.reference_runs,
         )
         self.corpus.write_recipe(recipe, {"lock.txt": "".join(f"{line}\n" for line in recipe.lock).encode()})
+        write_pin(self.corpus, environment)
         self.corpus.write_snapshot(snapshot.tree)
         tasks, rejected, tried = self._candidates(forge, selection.candidates)
         report = Report(

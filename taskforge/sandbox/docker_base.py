@@ -17,9 +17,10 @@ from taskforge_images.recipes import NO_PYTHON
 
 from taskforge.errors import SandboxFault
 from taskforge.sandbox.docker_archive import inspect, load, said
-from taskforge.sandbox.docker_config import LABEL, configuration, here, pure
+from taskforge.sandbox.docker_config import LABEL, configuration, pure
 from taskforge.sandbox.docker_daemon import Daemon, faults
 from taskforge.sandbox.docker_layers import Layer, flat
+from taskforge.sandbox.platforms import here
 
 __all__ = ["BASE", "CLEANED", "Base", "Bases"]
 

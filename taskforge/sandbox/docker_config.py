@@ -7,7 +7,6 @@ registry has names of its own. So what a daemon says of an image is turned back 
 from __future__ import annotations
 
 import hashlib
-import platform
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,18 +15,12 @@ from taskforge.model.base import canonical_json
 from taskforge.sandbox import ENV
 from taskforge.sandbox.docker_daemon import KIND
 
-__all__ = ["FORMAT", "LABEL", "as_image", "configuration", "digest", "here", "pure", "told"]
+__all__ = ["FORMAT", "LABEL", "as_image", "configuration", "digest", "pure", "told"]
 
 #: Raise it when the same base and environment would give another image.
 FORMAT = "2"
 LABEL = "taskforge."
 _EPOCH = "1970-01-01T00:00:00Z"
-_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
-
-
-def here() -> str:
-    """The platform of this host, whose environments can be laid in images of the same one: ``linux/amd64``."""
-    return f"linux/{_MACHINES.get(platform.machine(), platform.machine())}"
 
 
 def configuration(

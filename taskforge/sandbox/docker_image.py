@@ -15,10 +15,11 @@ from taskforge.model import Image
 from taskforge.sandbox import Environment
 from taskforge.sandbox.docker_archive import inspect, load, said
 from taskforge.sandbox.docker_base import Base, Bases, Clean
-from taskforge.sandbox.docker_config import as_image, configuration, digest, here, pure, told
+from taskforge.sandbox.docker_config import as_image, configuration, digest, pure, told
 from taskforge.sandbox.docker_daemon import Daemon, faults
 from taskforge.sandbox.docker_layers import Layer, environment_layer
 from taskforge.sandbox.docker_use import Use
+from taskforge.sandbox.platforms import here
 
 __all__ = ["REPOSITORY", "Images"]
 
@@ -73,7 +74,10 @@ class Images:
 
     def image(self, environment: Environment) -> Image:
         """The image of an environment as a corpus pins it; made and proven as by :meth:`ensure`."""
-        found = self.facts(self.ensure(environment, tools=False))
+        made = self.ensure(environment, tools=False)
+        if environment.image is not None:
+            return environment.image
+        found = self.facts(made)
         with faults("asking for the base image"):
             base = self.bases.find(_minor(environment))
             cleaned = None if base is None else self.bases.cleaned(base, _minor(environment))
