@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import re
 import tarfile
 import tempfile
 from collections.abc import Iterator
@@ -16,9 +15,10 @@ from taskforge_images import CLEAN, FACTS, context, reference
 from taskforge_images.recipes import NO_PYTHON
 
 from taskforge.errors import SandboxFault
-from taskforge.sandbox.docker_archive import inspect, load, said
+from taskforge.sandbox.docker_archive import inspect, load
+from taskforge.sandbox.docker_build import build
 from taskforge.sandbox.docker_config import LABEL, configuration, pure
-from taskforge.sandbox.docker_daemon import Daemon, faults
+from taskforge.sandbox.docker_daemon import Daemon
 from taskforge.sandbox.docker_layers import Layer, flat
 from taskforge.sandbox.platforms import here
 
@@ -28,8 +28,6 @@ log = logging.getLogger("taskforge.sandbox")
 
 BASE = "taskforge-base"
 CLEANED = "taskforge-clean"
-#: Seconds for one step of a build; cleaning may compile a whole standard library.
-_BUILD_SECONDS = 900
 
 
 @dataclass(frozen=True)
@@ -213,32 +211,6 @@ class Bases:
                 inner = archive.extractfile(member)
                 assert inner is not None
                 yield Layer(stream=inner, digest=clean.layer, length=member.size, size=clean.size)
-
-
-@dataclass(frozen=True)
-class Refused:
-    """A build that failed: the step's exit status where one is known, and the end of what was said."""
-
-    status: int | None
-    message: str
-
-
-def build(daemon: Daemon, files: bytes, *, target: str = "", **arguments: str) -> str | Refused:
-    """Build a context by the daemon, without network or cache; the id of the image, or why there is none."""
-    with faults("building an image"):
-        answer = daemon.client.api.build(
-            fileobj=_stream(files), custom_context=True, target=target, buildargs=arguments, network_mode="none",
-            rm=True, forcerm=True, nocache=True, decode=True, timeout=_BUILD_SECONDS,
-        )  # fmt: skip
-        messages, error = said(answer)
-    ids = [str(one["aux"]["ID"]) for one in messages if "ID" in (one.get("aux") or {})]
-    if ids and not error:
-        return ids[-1]
-    details = [one["errorDetail"] for one in messages if "errorDetail" in one]
-    told_last = "".join(str(one.get("stream", "")) for one in messages)[-800:].strip()
-    status = re.search(r"returned a non-zero code: (\d+)", error)
-    code = details[0].get("code") if details else None
-    return Refused(int(status[1]) if status else code, f"{error}: {told_last}")
 
 
 def _stream(data: bytes) -> IO[bytes]:
