@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -60,6 +61,7 @@ def build_images(
 
 def _made(place: Corpus, digest: str, maker: Backend, settings: Settings, *, pinned: bool) -> Image:
     """The image of an environment, whose folder is built from its recipe where this host lacks it."""
+    from contextlib import nullcontext
     from dataclasses import replace
 
     from taskforge.errors import Fault, SourceError, TaskforgeError, UsageError
@@ -79,8 +81,19 @@ def _made(place: Corpus, digest: str, maker: Backend, settings: Settings, *, pin
             kind="environment_build",
             hint=error.hint or "try again where the package index can be reached",
         ) from error
-    image = maker.image(replace(environment, image=pin))
+    with _anew(maker, digest) if pin is None else nullcontext():
+        image = maker.image(replace(environment, image=pin))
     if image is None:
         raise UsageError(f"the sandbox {maker.name!r} has no images", hint="choose --sandbox docker")
     # What a registry has stays true of the same image.
     return image.model_copy(update={"reference": pin.reference}) if pin is not None else image
+
+
+def _anew(maker: Backend, digest: str) -> AbstractContextManager[None]:
+    """A new pin must not take over what somebody changed in this daemon."""
+    from contextlib import nullcontext
+
+    from taskforge.sandbox.docker import Docker
+    from taskforge.sandbox.docker_transport import set_aside
+
+    return set_aside(maker.images, digest) if isinstance(maker, Docker) else nullcontext()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import os
 import re
 import secrets
@@ -23,7 +24,9 @@ from taskforge.sandbox.docker_image import Images
 from taskforge.sandbox.oci import BLOCK, Layout, Stored, Watch
 from taskforge.sandbox.oci_write import Spool, write_layout
 
-__all__ = ["Loaded", "held", "load", "save"]
+__all__ = ["Loaded", "differs", "held", "load", "present", "save", "set_aside", "told"]
+
+log = logging.getLogger("taskforge.sandbox")
 
 #: Seconds until an export's first byte: the daemon writes all of it on its own disk before.
 _EXPORT_TIMEOUT = 3600.0
@@ -58,6 +61,47 @@ def present(images: Images, environment: str) -> str:
         if fault.kind != "docker_image":
             raise
         return ""
+
+
+@contextlib.contextmanager
+def set_aside(images: Images, environment: str) -> Iterator[None]:
+    """What the daemon has as the image of an environment does not pass for it inside: it has to be made anew.
+
+    For the making of pins, which must not take over what somebody changed. Comes back when the block fails.
+    """
+    import docker.errors
+    import requests
+
+    name = images.name(environment)
+    repository, _, tag = name.partition(":")
+    aside = f"{tag}-aside"
+    api = images.daemon.client.api
+    with faults(f"setting {name} aside"):
+        try:
+            api.tag(name, repository, aside)
+        except docker.errors.NotFound:
+            aside = ""
+        else:
+            # As long as it has another name the daemon only takes this one away, whoever uses the image.
+            api.remove_image(name)
+    try:
+        yield
+    except BaseException:
+        if aside:
+            with faults(f"bringing {name} back"):
+                api.tag(f"{repository}:{aside}", repository, tag)
+        raise
+    finally:
+        if aside:
+            with faults(f"removing {repository}:{aside}"):
+                try:
+                    api.remove_image(f"{repository}:{aside}")
+                except docker.errors.NotFound:
+                    log.info("%s:%s is gone already", repository, aside)
+                except docker.errors.APIError as error:
+                    if error.status_code != requests.codes.conflict:
+                        raise
+                    log.warning("%s:%s stays, a container uses it", repository, aside)
 
 
 # -- into a file ------------------------------------------------------------------------------------------------------
