@@ -7,6 +7,7 @@ from collections.abc import Callable
 import typer
 
 from taskforge.cli.images_archive import load_images, save_images
+from taskforge.cli.images_base import make_bases
 from taskforge.cli.images_build import build_images
 from taskforge.cli.images_list import list_images, prune_images
 from taskforge.cli.images_registry import pull_images, push_images
@@ -20,6 +21,7 @@ images = typer.Typer(
 )
 
 _COMMANDS: dict[str, Callable[..., None]] = {
+    "base": make_bases,
     "build": build_images,
     "list": list_images,
     "save": save_images,

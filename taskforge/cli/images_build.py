@@ -37,6 +37,7 @@ def build_images(
     from taskforge.cli.images_common import chosen, human
     from taskforge.corpus import Corpus
     from taskforge.sandbox import backend
+    from taskforge.sandbox.docker_transport import differs
     from taskforge.settings import Settings
 
     place = Corpus.open(corpus)
@@ -49,8 +50,11 @@ def build_images(
         found = place.image(digest)
         return digest, _made(place, digest, maker, settings, pinned=not replace), found
 
+    proven = {} if replace else {card.environment: card.image for card in place.cards() if card.image}
     with ThreadPoolExecutor(max_workers=min(jobs or settings.jobs, len(wanted))) as threads:
         for digest, image, before in threads.map(one, wanted):
+            if proven.get(digest, image.digest) != image.digest:
+                raise differs(digest, proven[digest], image.digest, "what can be made here is another")
             place.write_image(digest, image, replace=replace)
             how = "pinned" if before is None else "same" if before.digest == image.digest else "REPLACED"
             size = human(image.size)
