@@ -100,7 +100,9 @@ def _debian(daemon: Daemon, suite: str, log: Callable[[str], None]) -> str:
             root = Path(folder) / "root.tar"
             bases.debian(suite, root)
             with root.open("rb") as stream:
-                answer = daemon.client.api.import_image_from_stream(stream, repository=BASE, tag=suite)
+                # In pieces: of a file the client tells the length as well, and the daemon does not read both.
+                pieces = iter(lambda: stream.read(1 << 20), b"")
+                answer = daemon.client.api.import_image_from_stream(pieces, repository=BASE, tag=suite)
         _messages, error = said(line.encode() for line in str(answer).splitlines())
         if error:
             raise SandboxFault(f"the daemon does not take {name}: {error}", kind="docker_base")

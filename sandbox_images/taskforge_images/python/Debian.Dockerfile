@@ -3,4 +3,5 @@ ARG BASE
 FROM ${BASE}
 ARG MINOR
 COPY python /opt/python
-RUN ln -s "/opt/python/bin/python$MINOR" /usr/local/bin/ && echo /opt/python/lib >/etc/ld.so.conf.d/python.conf && ldconfig
+RUN ln -s "/opt/python/bin/python$MINOR" /usr/local/bin/ && echo /opt/python/lib >/etc/ld.so.conf.d/python.conf && \
+    ldconfig && touch -d @946684800 /etc/ld.so.conf.d/python.conf /etc/ld.so.cache
