@@ -61,7 +61,7 @@ class Stay:
         foreign = [name for name in self.names if not name.startswith((*_OURS, f"{REPOSITORY}@"))]
         tags = [name for name in foreign if "@" not in name]
         if self.containers:
-            return f"{self.containers} container{'' if self.containers == 1 else 's'} use it"
+            return "1 container uses it" if self.containers == 1 else f"{self.containers} containers use it"
         if self.leased:
             return "a process of this host uses it"
         return f"somebody called it {tags[0]}" if tags else ""
