@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 import tarfile
 import uuid
 from collections.abc import Iterator
@@ -26,7 +27,7 @@ from taskforge.sandbox import Backend, Environment, SandboxSpec, backend
 from taskforge.sandbox.docker import Docker
 from taskforge.sandbox.docker_archive import inspect, load, said
 from taskforge.sandbox.docker_config import configuration
-from taskforge.sandbox.docker_layers import environment_layer
+from taskforge.sandbox.docker_layers import Layer, flat
 from taskforge.sandbox.docker_makebase import make_base
 from taskforge.sandbox.platforms import here
 from taskforge.sandbox.pool import Pool
@@ -96,18 +97,32 @@ def test_two_hosts_make_the_same_image(
     drop(second, own)
 
 
-def test_a_daemon_that_lacks_the_lower_layer_is_sent_it(docker: Docker, second: Docker, own: Environment) -> None:
-    base = docker.images.bases.get(minor(own))
-    clean = docker.images.bases.clean(base, minor(own))
-    for one in second.daemon.client.api.images(quiet=True):
-        second.daemon.client.api.remove_image(one, force=True)
-    name = second.images.name(own.digest)
-    with environment_layer(own, clean.interpreter, tools=False) as above, docker.images.bases.layer(clean) as below:
-        labels = {"environment": own.digest, "python": clean.python, "size": str(clean.size + above.size)}
-        config = configuration("environment", [clean.layer, above.digest], labels, platform=here())
-        loaded = load(second.daemon, name, config, [clean.layer, above], lambda: below)
-    assert second.images.facts(name).digest == loaded == docker.images.image(own).digest
-    drop(second, own)
+def packed(name: str, data: bytes) -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        member = tarfile.TarInfo(name)
+        member.size = len(data)
+        archive.addfile(member, io.BytesIO(data))
+    return stream.getvalue()
+
+
+def test_a_daemon_is_sent_the_lower_layer_only_when_it_lacks_it(docker: Docker) -> None:
+    name = f"taskforge-env:{uuid.uuid4().hex[:12]}"
+    asked: list[str] = []
+    # Of random content: no daemon has it.
+    with flat([packed("lower", os.urandom(64))]) as below, flat([packed("upper", os.urandom(64))]) as above:
+
+        def lower() -> Layer:
+            asked.append(below.digest)
+            return below
+
+        config = configuration("environment", [below.digest, above.digest], {"size": "128"}, platform=here())
+        for _time in range(2):
+            loaded = load(docker.daemon, name, config, [below.digest, above], lower)
+            assert asked == [below.digest]
+        facts = docker.images.facts(name)
+        assert (facts.layers, facts.digest, facts.size) == ((below.digest, above.digest), loaded, 128)
+    docker.daemon.client.api.remove_image(name)
 
 
 def layers(docker: Docker, name: str) -> list[bytes]:
@@ -143,13 +158,11 @@ def tamper(docker: Docker, name: str) -> str:
     api = docker.daemon.client.api
     container = api.create_container(name, entrypoint=["/bin/true"])["Id"]
     try:
-        stream = io.BytesIO()
-        with tarfile.open(fileobj=stream, mode="w") as archive:
-            member = tarfile.TarInfo("env/bin/evil")
-            archive.addfile(member)
-        api.put_archive(container, "/", stream.getvalue())
+        api.put_archive(container, "/", packed("env/bin/evil", b"evil"))
         repository, _, tag = name.partition(":")
-        return str(api.commit(container, repository=repository, tag=tag)["Id"])
+        # Configured as before: nothing but its layers tells.
+        changes = ['ENTRYPOINT ["/env/bin/python"]', "CMD []"]
+        return str(api.commit(container, repository=repository, tag=tag, changes=changes)["Id"])
     finally:
         api.remove_container(container)
 
