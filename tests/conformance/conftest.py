@@ -17,8 +17,9 @@ from taskforge.sandbox import BACKENDS, Backend, Environment, Limits, RunResult,
 from taskforge.sandbox import PytestJob as Job
 from taskforge.sandbox.bubblewrap import Bubblewrap
 from tests.conformance.daemons import registry, second_daemon
+from tests.conformance.small_images import second
 
-__all__ = ["registry", "second_daemon"]
+__all__ = ["registry", "second", "second_daemon"]
 
 #: Ways to hold the limits, by name: each is a backend of its own for the tests of limits.
 VARIANTS: Mapping[str, Callable[[], Backend]] = {

@@ -43,6 +43,13 @@ def listed(cli: Cli, corpus: Path, **env: str) -> dict[str, Any]:
     return found
 
 
+def facts(done: Any) -> dict[str, Any]:
+    """A verdict without its times."""
+    told: dict[str, Any] = json.loads(done.stdout)
+    assert told.pop("phases")
+    return told | {"tests": [{key: test[key] for key in ("id", "group", "outcome")} for test in told["tests"]]}
+
+
 def test_from_one_daemon_to_another(corpus: Path, environment: str, second_daemon: str, cli: Cli, tmp_path: Path) -> None:
     short, there = environment[:12], {"DOCKER_HOST": second_daemon}
     assert f"missing  {short}  pinned to no image" in cli("images", "list", "--corpus", corpus, code=0).stdout
@@ -62,6 +69,11 @@ def test_from_one_daemon_to_another(corpus: Path, environment: str, second_daemo
     alone = shutil.move(corpus / "images.tar", tmp_path / "images.tar")
     assert "only held against themselves" in cli("images", "load", alone, code=0, **there).stdout
     assert cli("images", "load", alone, "--corpus", corpus, code=0, **there).stdout.startswith("present")
+
+    # Graded in what was loaded: that daemon has nothing to make it of.
+    graded = ("grade", Corpus.open(corpus).task_ids()[0], "--corpus", corpus, "--sandbox", "docker", "--json")
+    for submission, code in (("--reference", 0), ("--empty", 1)):
+        assert facts(cli(*graded, submission, code=code, **there)) == facts(cli(*graded, submission, code=code))
 
     found = listed(cli, corpus, **there)
     assert (found["images"][0]["image"], found["images"][0]["pinned"], found["missing"]) == (image.digest, True, [])
