@@ -8,7 +8,7 @@ import logging
 import os
 import tarfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -160,20 +160,35 @@ def tamper(docker: Docker, name: str) -> str:
     try:
         api.put_archive(container, "/", packed("env/bin/evil", b"evil"))
         repository, _, tag = name.partition(":")
-        # Configured as before: nothing but its layers tells.
-        changes = ['ENTRYPOINT ["/env/bin/python"]', "CMD []"]
-        return str(api.commit(container, repository=repository, tag=tag, changes=changes)["Id"])
+        return str(api.commit(container, repository=repository, tag=tag)["Id"])
     finally:
         api.remove_container(container)
 
 
+def forge(docker: Docker, name: str) -> str:
+    """Another image under the same name that says of itself what ours says: only its layers are others."""
+    found: Any = inspect(docker.daemon, name)
+    labels = {key.removeprefix("taskforge."): value for key, value in found["Config"]["Labels"].items()}
+    labels.pop("kind")
+    with flat([packed("env/bin/evil", b"evil")]) as layer:
+        below = found["RootFS"]["Layers"]
+        config = configuration("environment", [*below, layer.digest], labels, platform=here())
+        return load(docker.daemon, name, config, [*below, layer], lambda: layer)
+
+
 @pytest.mark.parametrize("pinned", [True, False])
+@pytest.mark.parametrize("how", [tamper, forge])
 def test_a_changed_image_under_the_right_name_is_not_used(
-    docker: Docker, own: Environment, pinned: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    docker: Docker,
+    own: Environment,
+    how: Callable[[Docker, str], str],
+    pinned: bool,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     image = docker.images.image(own)
     name = docker.images.name(own.digest)
-    changed = tamper(docker, name)
+    changed = how(docker, name)
     assert docker.daemon.client.api.inspect_image(name)["Id"] == changed != image.digest
     assert docker.images.facts(name).digest != image.digest
     with caplog.at_level(logging.WARNING):
