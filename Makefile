@@ -9,7 +9,8 @@ demo: $(VENV)/.installed
 	$(BIN)/taskforge demo --out .demo/corpus
 
 test: $(VENV)/.dev
-	@.ci/start-dockerd || echo "the tests of the docker sandbox will fail: start a daemon, or run this as root" >&2
+	@{ .ci/start-dockerd && $(BIN)/taskforge images base; } || \
+	  echo "the tests of the docker sandbox will fail: start a daemon, or run this as root" >&2
 	$(BIN)/pytest
 
 wheel: $(VENV)/.dev

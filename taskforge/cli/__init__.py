@@ -18,6 +18,7 @@ from taskforge.cli.demo import demo
 from taskforge.cli.doctor import doctor
 from taskforge.cli.generate import generate
 from taskforge.cli.grade import grade
+from taskforge.cli.images import images
 from taskforge.cli.list import list_tasks
 from taskforge.cli.show import show
 from taskforge.cli.validate import validate
@@ -52,6 +53,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
 }
 for _name, _command in _COMMANDS.items():
     app.command(_name)(_command)
+app.add_typer(images, name="images")
 
 
 def _print_version(wanted: bool) -> None:

@@ -11,8 +11,9 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from taskforge.corpus import Corpus
     from taskforge.grade import Grader
-    from taskforge.model import Policy, Verdict
+    from taskforge.model import Image, Policy, TaskCard, Verdict
     from taskforge.sandbox import Backend, Environment
     from taskforge.settings import Settings
 
@@ -142,18 +143,22 @@ def grader_for(
     settings: Settings,
     environments: dict[str, Any] | None = None,
 ) -> Grader:
-    """A grader for a task of a corpus; its environment is rebuilt from the recipe when this host lacks it.
+    """A grader for a task of a corpus; its environment is rebuilt from the recipe when this host lacks it, and pinned
+    to the corpus's image of it.
 
     Raises:
-        CorpusError: when the task is damaged.
-        Fault: when the environment cannot be had.
+        CorpusError: when the task is damaged, or was proven in another image than the corpus has now.
+        Fault: when the environment cannot be had, or the task is for another platform.
     """
+    from dataclasses import replace
+
     from taskforge.errors import Fault, SourceError, TaskforgeError
     from taskforge.generate import environment as stage
     from taskforge.grade import Grader
     from taskforge.sandbox import Limits
 
     bundle = corpus.bundle(task)
+    image = _image_of(corpus, bundle.card)
     recipe = corpus.recipe(bundle.card.environment)
     known: dict[str, Environment] = {} if environments is None else environments
     if recipe.digest not in known:
@@ -172,7 +177,30 @@ def grader_for(
                 hint=error.hint or "try again where the package index can be reached",
             ) from error
     limits = Limits(memory_mb=settings.memory_mb, disk_mb=settings.disk_mb, pids=settings.pids)
-    return Grader(bundle, known[recipe.digest], pool, limits=limits)
+    return Grader(bundle, replace(known[recipe.digest], image=image), pool, limits=limits)
+
+
+def _image_of(corpus: Corpus, card: TaskCard) -> Image | None:
+    """The image that a task's environment is pinned to, for this host."""
+    from taskforge.errors import CorpusError, Fault
+    from taskforge.sandbox.platforms import here
+
+    if card.platform not in {"", here()}:
+        raise Fault(
+            f"task {card.id} is for {card.platform}, and this host is {here()}",
+            kind="platform",
+            hint="grade it on a host of its platform, or generate the task here",
+            retryable=False,
+        )
+    image = corpus.image(card.environment)
+    found = image.digest if image is not None else ""
+    if card.image and card.image != found:
+        raise CorpusError(
+            f"task {card.id} was proven in image {card.image[7:19]}, and the corpus has"
+            f" {found[7:19] or 'none'} for environment {card.environment[:12]}",
+            hint="restore the environment's image.json from a copy, or generate the task again",
+        )
+    return image
 
 
 def print_verdict(console: Console, verdict: Verdict) -> None:

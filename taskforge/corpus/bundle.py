@@ -47,7 +47,7 @@ class Bundle:
     def parts(self) -> dict[str, str]:
         """SHA-256 by file, of its content rather than of its compressed form."""
         return {
-            "task.json": digest_of(self.card.model_dump(exclude={"digest"})),
+            "task.json": digest_of(self._told()),
             "statement.md": _sha(self.statement.encode("utf-8", "surrogateescape")),
             "workspace.tar.zst": self.workspace.digest,
             "tests.json": digest_of(self.tests.model_dump()),
@@ -56,6 +56,11 @@ class Bundle:
             "reference.patch": _sha(self.reference_patch),
             "reports.json": digest_of(dict(self.reports)),
         }
+
+    def _told(self) -> dict[str, Any]:
+        # Fields that came later than the first tasks count only where they say something.
+        told = self.card.model_dump(exclude={"digest"})
+        return {name: value for name, value in told.items() if value or name not in {"platform", "image"}}
 
     @property
     def digest(self) -> str:

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from taskforge.corpus.archive import pack, unpack
-from taskforge.corpus.atomic import write_bytes, write_folder, write_folders
+from taskforge.corpus.atomic import write_bytes, write_folders
 from taskforge.corpus.bundle import Bundle, json_bytes
+from taskforge.corpus.environments import Environments
 from taskforge.corpus.reading import close_matches, load_json, read_fault, read_file, validated
 from taskforge.errors import CorpusError, UsageError
-from taskforge.model import Recipe, TaskCard, TaskTests, Tree
+from taskforge.model import TaskCard, TaskTests, Tree
 from taskforge.version import CORPUS_SCHEMA, __version__
 
 __all__ = ["Corpus"]
@@ -21,13 +22,13 @@ T = TypeVar("T")
 _PARTS = "digests.json"
 
 
-class Corpus:
+class Corpus(Environments):
     """Tasks, environments and snapshots below one folder. Reading never writes; every write is atomic."""
 
     def __init__(self, path: Path) -> None:
         """Use :meth:`create` or :meth:`open`."""
+        super().__init__(path / "public")
         self.path = path
-        self.public = path / "public"
         self.sealed = path / "sealed"
 
     @classmethod
@@ -179,30 +180,6 @@ class Corpus:
         write_folders([(self.sealed / "tasks" / card.id, sealed), (self.public / "tasks" / card.id, public)])
         return card
 
-    def write_recipe(self, recipe: Recipe, extra: Mapping[str, bytes]) -> str:
-        """Store an environment's recipe with further files (lock, manifest, Dockerfile); returns its digest."""
-        files = {**extra, "recipe.json": json_bytes(recipe.model_dump())}
-        folder = self.public / "environments" / recipe.digest
-        if not all((folder / name).is_file() and (folder / name).read_bytes() == data for name, data in files.items()):
-            write_folder(folder, files)
-        return recipe.digest
-
-    def recipe(self, digest: str) -> Recipe:
-        """The recipe of an environment.
-
-        Raises:
-            CorpusError: when it is missing or is not what its digest says.
-        """
-        path = self.public / "environments" / digest / "recipe.json"
-        recipe = validated(Recipe, path)
-        if recipe.digest != digest:
-            raise CorpusError(f"{path} was changed: its digest is {recipe.digest[:12]}", hint="restore it from a copy")
-        return recipe
-
-    def environment_file(self, digest: str, name: str) -> bytes:
-        """One of the further files of :meth:`write_recipe`."""
-        return read_file(self.public / "environments" / digest / name)
-
     def write_snapshot(self, tree: Tree) -> str:
         """Store a source tree on the sealed side; returns its digest."""
         path = self.sealed / "snapshots" / f"{tree.digest}.tar.zst"
@@ -231,10 +208,9 @@ class Corpus:
         return counts
 
     def _counts(self) -> dict[str, int]:
-        environments = self.public / "environments"
         return {
             "tasks": len(self.task_ids()),
-            "environments": sum(1 for _ in environments.glob("[!.]*/recipe.json")),
+            "environments": len(self.environment_digests()),
         }
 
     def _write_header(self, settings: dict[str, Any]) -> None:

@@ -22,6 +22,7 @@ from taskforge.languages import Language
 from taskforge.model import Candidate, Metrics, Symbol, TaskCard, TaskTests, TestMap, digest_of
 from taskforge.model.base import canonical_json
 from taskforge.sandbox import Environment, Limits
+from taskforge.sandbox.platforms import here
 from taskforge.sandbox.pool import Pool
 from taskforge.version import __version__
 
@@ -169,6 +170,8 @@ class Forge:
             mode=candidate.mode,
             feature=tuple(f"{symbol.path}::{symbol.qualname}" for symbol in symbols),
             environment=self.environment.digest,
+            platform=here(),
+            image=self.environment.image.digest if self.environment.image is not None else "",
             workspace=sealed.workspace.digest,
             tests_visible=self.tests_visible,
             provenance=self.snapshot.provenance,

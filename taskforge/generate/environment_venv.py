@@ -36,6 +36,15 @@ if __name__ == "__main__":
 STARTUP = ("sitecustomize.py", "usercustomize.py")
 
 
+_COMPILE = """\
+import sys
+sys.path.remove("")
+import compileall, py_compile
+mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+sys.exit(not compileall.compile_dir(sys.argv[1], ddir=sys.argv[2], quiet=1, invalidation_mode=mode))
+"""
+
+
 def create(root: Path, lines: Sequence[str], python: Interpreter, *, step: str) -> Path:
     """Lay out an environment at ``root``, to be bound at ``/env``, install a lock in it, and return its site-packages.
 
@@ -69,12 +78,14 @@ def create(root: Path, lines: Sequence[str], python: Interpreter, *, step: str) 
 def _precompile(site: Path, python: Interpreter) -> None:
     """Write the bytecode that no sandbox can keep. Compiling runs nothing of what it compiles.
 
-    Unchecked hashes make the same files of the same sources; the folder recorded is the one inside the sandbox.
+    Unchecked hashes and one seed make the same files of the same sources (older Pythons write sets in the order of
+    their hashes); the folder recorded is the one inside the sandbox.
     """
     inside = f"/env/lib/python{python.minor}/site-packages"
-    argv = [str(python.path), "-I", "-S", "-m", "compileall", "-q", "-d", inside]
+    # Not -I, which would not hear of the seed. Where it runs lies nothing that could be imported instead.
+    argv = [str(python.path), "-s", "-S", "-c", _COMPILE, str(site), inside]
     try:
-        done = process.run([*argv, "--invalidation-mode", "unchecked-hash", str(site)], timeout=300, cwd=Path("/"))
+        done = process.run(argv, timeout=300, cwd=Path("/"), env={"PYTHONHASHSEED": "0"})
     except process.ProcessTimeoutError as error:
         log.info("bytecode is left to each sandbox: %s", error)
         return

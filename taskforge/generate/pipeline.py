@@ -22,6 +22,7 @@ from taskforge.generate.acquire import Snapshot, acquire
 from taskforge.generate.candidate import Forge
 from taskforge.generate.environment_copies import files_in_environment, refuse_copy
 from taskforge.generate.environment_dockerfile import environment_files
+from taskforge.generate.environment_image import pinned, write_pin
 from taskforge.generate.options import Options, Report
 from taskforge.generate.product import Index, index_product
 from taskforge.generate.progress import Quiet, Stages, Watcher
@@ -98,7 +99,7 @@ class _Run:
         self.watch.log(f"{self.source}: {len(snapshot.tree)} files, {snapshot.label}")
         self.watch.stage("environment")
         with self.stages("environment"):
-            recipe, environment = self._environment(snapshot)
+            recipe, environment = pinned(self.corpus, self.backend, *self._environment(snapshot))
         with Pool(self.backend, size=self.options.jobs) as pool:
             try:
                 return self._with_pool(snapshot, recipe, environment, pool)
@@ -137,6 +138,7 @@ class _Run:
             reference_runs=self.options.reference_runs,
         )
         self.corpus.write_recipe(recipe, environment_files(recipe, environment, snapshot.tree))
+        write_pin(self.corpus, environment)
         self.corpus.write_snapshot(snapshot.tree)
         tasks, rejected, tried = self._candidates(forge, selection.candidates)
         report = Report(

@@ -3,6 +3,7 @@
 from taskforge.model.base import Value, digest_of
 from taskforge.model.environment import Recipe
 from taskforge.model.feature import Candidate, Span, Symbol
+from taskforge.model.image import Image
 from taskforge.model.source import Provenance, Source
 from taskforge.model.task import Metrics, TaskCard, TaskTests
 from taskforge.model.tests import Outcome, TestMap, TestRecord
@@ -13,6 +14,7 @@ __all__ = [
     "Candidate",
     "Changes",
     "Entry",
+    "Image",
     "Metrics",
     "Outcome",
     "Policy",

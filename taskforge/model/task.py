@@ -39,6 +39,10 @@ class TaskCard(Value):
     """``path::qualname`` of every removed symbol."""
     environment: str
     """Digest of the recipe."""
+    platform: str = ""
+    """Of the host that proved it, such as ``linux/amd64``: its compiled parts run on no other. Empty: not known."""
+    image: str = ""
+    """Digest of the environment's image (see ``image.json``); empty when it was proven in a sandbox without images."""
     workspace: str
     """Digest of the workspace's tree."""
     tests_visible: bool = False

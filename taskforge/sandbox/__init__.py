@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Literal, Protocol, Self
 
 from taskforge.errors import UsageError
-from taskforge.model import Changes, Outcome, Tree
+from taskforge.model import Changes, Image, Outcome, Tree
 
 __all__ = [
     "BACKENDS",
@@ -72,6 +72,8 @@ class Environment:
     pytest_args: tuple[str, ...] = ()
     tools: Path | None = None
     """Extra site folder for recording runs only, bound at ``/tools`` (coverage.py for interpreters below 3.12)."""
+    image: Image | None = None
+    """What a sandbox with images has to start from: no other passes for it. None: whatever is made of the rest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +92,8 @@ class SandboxSpec:
 
     @property
     def key(self) -> tuple[object, ...]:
-        return (self.environment.digest, self.tree.digest, self.protected, self.limits, self.profile, self.tools)
+        image = self.environment.image.digest if self.environment.image is not None else ""
+        return (self.environment.digest, image, self.tree.digest, self.protected, self.limits, self.profile, self.tools)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,6 +227,13 @@ class Backend(Protocol):
 
         Raises:
             SandboxFault: when it cannot be started.
+        """
+
+    def image(self, environment: Environment) -> Image | None:
+        """The image that sandboxes of an environment start from, made now if need be; None where there are none.
+
+        Raises:
+            SandboxFault: when it cannot be had, or is not the one that ``environment.image`` pins.
         """
 
 

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import IO
 
 from taskforge.errors import SandboxFault
-from taskforge.model import Entry, Tree
+from taskforge.model import Entry, Image, Tree
 from taskforge.process import kill_group, run, spawn
-from taskforge.sandbox import ENV, Backend, Probe, SandboxSpec, cgroup
+from taskforge.sandbox import ENV, Backend, Environment, Probe, SandboxSpec, cgroup
 from taskforge.sandbox.bubblewrap_mounts import ETC, UID, identity, mounts, readable_paths, split
 from taskforge.sandbox.hostfolder import HostFolder
 from taskforge.sandbox.payload import BOOTSTRAP
@@ -89,6 +89,9 @@ class Bubblewrap:
         return Probe(
             ok=True, detail=f"{program}, memory and process limits by {limits}", facts={"limits": limits, "uid": UID}
         )
+
+    def image(self, environment: Environment) -> Image | None:  # noqa: ARG002
+        return None
 
     def start(self, spec: SandboxSpec) -> WireSandbox:
         program = executable()

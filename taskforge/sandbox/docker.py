@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from taskforge.errors import SandboxFault
-from taskforge.sandbox import ENV, WORKSPACE, Backend, Probe, SandboxSpec
+from taskforge.model import Image
+from taskforge.sandbox import ENV, WORKSPACE, Backend, Environment, Probe, SandboxSpec
 from taskforge.sandbox.bubblewrap_mounts import UID, split
 from taskforge.sandbox.docker_attach import Attached, attach
 from taskforge.sandbox.docker_daemon import Daemon, faults
@@ -104,6 +105,9 @@ class Docker:
             log.info("starting once more: %s", fault.message)
             self.daemon.renew()
             return self._start(spec)
+
+    def image(self, environment: Environment) -> Image | None:
+        return self.images.image(environment)
 
     def _start(self, spec: SandboxSpec) -> WireSandbox:
         with faults("starting a sandbox"):

@@ -19,6 +19,8 @@ log = logging.getLogger("taskforge.environments")
 
 RECORD = "environment.json"
 OVERLAY = "overlay.tar"
+#: Raise it when the same recipe would give other files: an image of them would be another.
+LAYOUT = 2
 
 
 def folder(cache: Path, digest: str) -> Path:
@@ -38,7 +40,8 @@ def load(cache: Path, digest: str) -> Environment | None:
         if not interpreter.is_file() or _stamp(interpreter) != told["interpreter_stamp"]:
             log.info("the interpreter %s of environment %s was changed or removed: rebuild", interpreter, digest[:12])
             return None
-        if not any(place.glob("env/lib/python*/site-packages/sitecustomize.py")):
+        sealed = any(place.glob("env/lib/python*/site-packages/sitecustomize.py"))
+        if told.get("layout") != LAYOUT or not sealed:
             log.info("environment %s was built by an older taskforge: rebuild", digest[:12])
             return None
         return _environment(place, digest, told)
@@ -60,6 +63,7 @@ def record(
 ) -> None:
     """Write, as an environment's last file, what :func:`load` needs to know of it."""
     told = {
+        "layout": LAYOUT,
         "interpreter": str(interpreter),
         "interpreter_stamp": _stamp(interpreter),
         "base_prefix": str(base_prefix),

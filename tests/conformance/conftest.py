@@ -19,7 +19,10 @@ from taskforge.model import Entry, Tree
 from taskforge.sandbox import BACKENDS, Backend, Environment, Limits, RunResult, Sandbox, SandboxSpec, backend
 from taskforge.sandbox import PytestJob as Job
 from taskforge.sandbox.bubblewrap import Bubblewrap
-from tests.conformance.daemons import daemon, mounts
+from tests.conformance.daemons import daemon, mounts, registry, second_daemon
+from tests.conformance.small_images import second
+
+__all__ = ["registry", "second", "second_daemon"]
 
 #: Ways to hold the limits, by name: each is a backend of its own for the tests of limits.
 VARIANTS: Mapping[str, Callable[[], Backend]] = {
@@ -110,8 +113,8 @@ def suite(box: Box) -> Callable[..., tuple[RunResult, dict[str, str]]]:
 
 
 @pytest.fixture(scope="session")
-def second_daemon() -> Callable[..., AbstractContextManager[str]]:
-    """Starts a Docker daemon of the test's own: ``with second_daemon(folder, *arguments) as address``."""
+def start_daemon() -> Callable[..., AbstractContextManager[str]]:
+    """Starts a Docker daemon of the test's own: ``with start_daemon(folder, *arguments) as address``."""
     return daemon
 
 

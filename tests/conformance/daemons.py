@@ -1,15 +1,23 @@
-"""A Docker daemon of a test's own: it may be stopped, killed, filled and given other runtimes."""
+"""Real daemons of a test's own: a Docker daemon that may be stopped, killed, filled and given other runtimes, and a
+registry."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
+import socket
 import subprocess
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
+
+_SECONDS = 60
 
 #: The daemon of this machine, whose base images the others are given.
 MAIN = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
@@ -100,3 +108,77 @@ def give(address: str, *images: str) -> None:
         has = {tag for image in there.api.images() for tag in image["RepoTags"] or ()}
         for image in set(images) - has:
             there.api.load_image(here.api.get_image(image, chunk_size=1 << 20))
+
+
+@contextlib.contextmanager
+def dockerd(*options: str) -> Iterator[str]:
+    """A Docker daemon without an image or a network; gives what ``DOCKER_HOST`` has to be. Nothing of it stays."""
+    # Short: the name of a socket below it may not be long.
+    folder = Path(tempfile.mkdtemp(prefix="tf-", dir="/tmp"))
+    try:
+        with daemon(folder, *options) as address:
+            yield address
+    finally:
+        for place in mounts(folder):
+            subprocess.run(["umount", "--lazy", place], check=False, timeout=_SECONDS)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def running(argv: list[str], log: Path, ready: Callable[[], bool]) -> Iterator[subprocess.Popen[bytes]]:
+    """A program from when it is ready to the end of the block; then it is asked to end, and waited for."""
+    missing = f"{argv[0]} is not installed: .ci/start-dockerd installs what the tests need"
+    assert shutil.which(argv[0]), missing
+    with log.open("ab") as out:
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
+    try:
+        deadline = time.monotonic() + _SECONDS
+        while not ready():
+            assert process.poll() is None, log.read_text(errors="replace")[-2000:]
+            assert time.monotonic() < deadline, log.read_text(errors="replace")[-2000:]
+            time.sleep(0.05)
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+@pytest.fixture(scope="session")
+def second_daemon() -> Iterator[str]:
+    """``DOCKER_HOST`` of a daemon that had nothing when the session began. Tests remove what they put into it."""
+    with dockerd() as host:
+        yield host
+
+
+@contextlib.contextmanager
+def docker_registry(folder: Path, *, auth: str = "") -> Iterator[str]:
+    """A registry of this machine; gives its ``host:port``."""
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        port = bound.getsockname()[1]
+    config = folder / "config.yml"
+    config.write_text(
+        f"version: 0.1\nlog: {{level: warn}}\nstorage: {{filesystem: {{rootdirectory: {folder}/data}}}}\n"
+        f"http: {{addr: '127.0.0.1:{port}'}}\n{auth}",
+        encoding="utf-8",
+    )
+    program = "docker-registry" if shutil.which("docker-registry") else "registry"
+    argv = [program, "serve", str(config)]
+    with running(argv, folder / "log", lambda: _listens(port)):
+        yield f"127.0.0.1:{port}"
+
+
+def _listens(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5):
+        return True
+    return False
+
+
+@pytest.fixture(scope="session")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """``host:port`` of an empty registry that takes whatever it is given."""
+    with docker_registry(tmp_path_factory.mktemp("registry")) as host:
+        yield host

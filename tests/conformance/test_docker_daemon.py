@@ -72,9 +72,9 @@ def at_work(docker: Docker, spec: SandboxSpec) -> Iterator[tuple[list[RunResult]
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_daemon_started_anew(
-    docker: Docker, held: SandboxSpec, base: str, daemon_folder: Path, second_daemon: Daemons, number: int
+    docker: Docker, held: SandboxSpec, base: str, daemon_folder: Path, start_daemon: Daemons, number: int
 ) -> None:
-    with second_daemon(daemon_folder) as address, contextlib.ExitStack() as stack:
+    with start_daemon(daemon_folder) as address, contextlib.ExitStack() as stack:
         give(address, base)
         idle = stack.enter_context(docker.start(held))
         results, thread = stack.enter_context(at_work(docker, held))
@@ -91,7 +91,7 @@ def test_a_daemon_started_anew(
         began = time.monotonic()
         idle.close()
         assert time.monotonic() - began < 10
-    with second_daemon(daemon_folder) as address:
+    with start_daemon(daemon_folder) as address:
         # The same object, without a word to it.
         with docker.start(held) as sandbox:
             assert sandbox.exec(["/bin/echo", "well"], timeout=10).output == b"well\n"
@@ -102,9 +102,9 @@ def test_a_daemon_started_anew(
 
 
 def test_a_daemon_that_is_gone_for_good(
-    docker: Docker, held: SandboxSpec, base: str, daemon_folder: Path, second_daemon: Daemons
+    docker: Docker, held: SandboxSpec, base: str, daemon_folder: Path, start_daemon: Daemons
 ) -> None:
-    with second_daemon(daemon_folder) as address:
+    with start_daemon(daemon_folder) as address:
         give(address, base)
         sandbox = docker.start(held)
     began = time.monotonic()
@@ -135,7 +135,7 @@ exec unshare --mount sh -c '! mountpoint -q /sys/fs/cgroup/unified || umount /sy
 
 @pytest.mark.parametrize("runtime", ["", "crun"])
 def test_runtimes(
-    docker: Docker, calc_spec: SandboxSpec, base: str, daemon_folder: Path, second_daemon: Daemons, runtime: str
+    docker: Docker, calc_spec: SandboxSpec, base: str, daemon_folder: Path, start_daemon: Daemons, runtime: str
 ) -> None:
     """What the daemon runs containers with is the installation's choice, and an unknown name is refused."""
     assert shutil.which("crun"), "install Debian's package crun"
@@ -143,7 +143,7 @@ def test_runtimes(
     program = daemon_folder / "crun"
     program.write_text(CRUN)
     program.chmod(0o755)
-    with second_daemon(daemon_folder, "--add-runtime", f"crun={program}") as address:
+    with start_daemon(daemon_folder, "--add-runtime", f"crun={program}") as address:
         give(address, base)
         assert docker.probe().ok
         with docker.start(calc_spec) as sandbox:
@@ -174,7 +174,7 @@ def test_runtimes(
 
 
 def test_a_full_disk_of_the_daemon(
-    docker: Docker, held: SandboxSpec, base: str, daemon_folder: Path, second_daemon: Daemons, tmp_path: Path
+    docker: Docker, held: SandboxSpec, base: str, daemon_folder: Path, start_daemon: Daemons, tmp_path: Path
 ) -> None:
     """Told as what it is, both where an image is made and where a sandbox starts; with room again, all goes on."""
     folder = daemon_folder / "full"
@@ -183,7 +183,7 @@ def test_a_full_disk_of_the_daemon(
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=900m", "tmpfs", disk], check=True)
     with contextlib.ExitStack() as stack:
         stack.callback(subprocess.run, ["umount", "--lazy", disk], check=True)
-        address = stack.enter_context(second_daemon(folder))
+        address = stack.enter_context(start_daemon(folder))
         stack.callback(docker.daemon.renew)
         os.environ["DOCKER_HOST"] = address  # The fixture puts back what was there.
         give(address, base)

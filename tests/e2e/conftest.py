@@ -15,6 +15,9 @@ from taskforge.model import Source
 from taskforge.sandbox import Backend
 from taskforge.sandbox.bubblewrap import executable
 from taskforge.settings import Settings
+from tests.conformance.daemons import second_daemon
+
+__all__ = ["second_daemon"]
 
 REPO = Path(__file__).parents[1] / "repos" / "calc"
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]

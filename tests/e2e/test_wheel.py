@@ -25,3 +25,5 @@ def test_the_wheel_holds_four_packages_and_nothing_else(tmp_path: Path) -> None:
     assert info.startswith("taskforge_rl-")
     assert names - {info} == {"taskforge", "taskforge_api", "taskforge_images", "taskforge_workers"}
     assert {path.parent.name for path in site.glob("*/py.typed")} == names - {info}
+    images = {path.name for path in (site / "taskforge_images" / "python").iterdir()}
+    assert images == {"Debian.Dockerfile", "Dockerfile", "bases.toml", "clean.py", "find.sh"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from pathlib import Path
@@ -54,6 +55,16 @@ def test_a_complete_environment_is_loaded(tmp_path: Path, place: Path) -> None:
     again = environments.load(tmp_path, DIGEST)
     assert again is not None
     assert (again.tools, len(again.overlay)) == (place / "tools", 0)
+
+
+def test_one_of_an_older_layout_is_rebuilt(tmp_path: Path, place: Path) -> None:
+    record = place / environments.RECORD
+    told = json.loads(record.read_bytes())
+    record.write_text(json.dumps({**told, "layout": environments.LAYOUT - 1}), encoding="utf-8")
+    assert environments.load(tmp_path, DIGEST) is None
+    del told["layout"]
+    record.write_text(json.dumps(told), encoding="utf-8")
+    assert environments.load(tmp_path, DIGEST) is None
 
 
 def test_one_that_would_import_a_start_up_file_of_the_workspace_is_rebuilt(tmp_path: Path, place: Path) -> None:

@@ -1,15 +1,17 @@
-"""Runs INSIDE a container of a base image, as ``python -I -S -c <this text>``, before the image is committed.
+"""Runs INSIDE a container of a base image, as a step of the Dockerfile beside it.
 
-It removes what vendors other projects (a solver could read an answer there) and what no test needs, and prints, as one
+It removes what vendors other projects (a solver could read an answer there) and what no test needs, and writes, as one
 JSON object, which interpreter it ran on. Standard library only, Python 3.8 on.
 """
 
 from __future__ import annotations
 
+import compileall
 import glob
 import json
 import os
 import platform
+import py_compile
 import shutil
 import sys
 
@@ -18,6 +20,8 @@ ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "mime.types"
 #: What the runtime itself mounts.
 MOUNTED = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf")
 
+#: The time of all that is written here: no host's image differs by it.
+EPOCH = 946684800
 FOLDERS = (
     "/usr/lib/python3*/{dist-packages,site-packages}",
     "/usr/local/lib/python3*/{dist-packages,site-packages}",
@@ -79,8 +83,19 @@ def main() -> None:
         os.unlink(custom)
     with open(custom, "w", encoding="ascii"):
         pass
+    os.utime(custom, (EPOCH, EPOCH))
+    if not os.path.isdir(os.path.join(stdlib, "__pycache__")):
+        # Official images have no bytecode, and no sandbox could keep what it compiles.
+        unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
+        compileall.compile_dir(stdlib, quiet=2, workers=1, invalidation_mode=unchecked)
+        for path in glob.glob(os.path.join(glob.escape(stdlib), "**", "__pycache__", "*.pyc"), recursive=True):
+            os.utime(path, (EPOCH, EPOCH))
     facts = {"python": platform.python_version(), "interpreter": executable, "machine": platform.machine()}
-    sys.stdout.write(json.dumps(facts) + "\n")
+    here = os.path.dirname(os.path.abspath(__file__))
+    for name in os.listdir(here):
+        os.unlink(os.path.join(here, name))
+    with open(os.path.join(here, "facts.json"), "w", encoding="ascii") as stream:
+        json.dump(facts, stream)
 
 
 if __name__ == "__main__":
