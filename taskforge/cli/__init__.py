@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 import tempfile
 import tomllib
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -85,8 +87,15 @@ def _options(
 
 def main() -> None:
     """The entry point: runs one command and ends the process."""
+    signal.signal(signal.SIGTERM, _terminated)
     # Before anything is parsed, so that an error in parsing can be debugged, too.
     sys.exit(_run(debug="--debug" in sys.argv[1:]))
+
+
+def _terminated(_number: int, _frame: FrameType | None) -> None:
+    """End as on Ctrl-C: sandboxes, folders and control groups go, what is done stays. A second one ends at once."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    raise KeyboardInterrupt
 
 
 def _run(*, debug: bool) -> int:

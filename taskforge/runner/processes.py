@@ -102,11 +102,12 @@ def _state(pid):
         return "X"
 
 
-def memory_bytes():
-    # type: () -> int
-    """Private resident pages of every process, plus the largest shared set: a forked worker is not counted twice."""
+def memory_bytes(mine=False):
+    # type: (bool) -> int
+    """Private resident pages of every process, plus the largest shared set: a forked worker is not counted twice.
+    ``mine`` counts this process too."""
     private = shared = 0
-    for pid in others(set()):
+    for pid in others(set()) + ([os.getpid()] if mine else []):
         try:
             with open("/proc/%d/statm" % pid, "rb") as stream:
                 fields = stream.read().split()

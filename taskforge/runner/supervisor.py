@@ -1,6 +1,7 @@
 """PID 1 of a sandbox. It owns the protocol, the tree, the limits and the clock; submitted code runs in its descendants.
 
-Frames from the host: ``lay``, ``warm``, ``run``, ``exec``, ``read``. When the host goes away, so does everything here.
+Frames from the host: ``lay``, ``warm``, ``look``, ``run``, ``exec``, ``read``. When the host goes away,
+so does everything here.
 """
 # ruff: noqa: ARG002, PLW1509
 # mypy: disallow-any-generics=False, warn-unreachable=False, warn-return-any=False
@@ -70,6 +71,14 @@ class Supervisor:
             self.send({"event": "refused", "errno": 0, "reason": str(error)})
         else:
             self.send({"event": "tree", "entries": entries}, data)
+
+    def do_look(self, frame, blob):
+        # type: (dict, bytes) -> None
+        """Before it is handed out: whether the warm interpreter still waits, and how much memory waiting takes."""
+        processes.reap()
+        used = sum(processes.used_bytes(folder)[0] for folder in processes.writable_tmpfs())
+        warm = self.zygote is not None and self.zygote.pid in processes.running(set())
+        self.send({"event": "looked", "warm": warm, "memory": processes.memory_bytes(mine=True) + used})
 
     def do_warm(self, frame, blob):
         # type: (dict, bytes) -> None

@@ -171,9 +171,20 @@ class Sandbox(Protocol):
     """A started sandbox. Every method raises :class:`~taskforge.errors.SandboxFault` when the machinery breaks."""
 
     backend: str
+    spec: SandboxSpec
 
     def warm(self) -> None:
         """Start the interpreter that will fork the tests' process, with pytest imported. Idempotent."""
+
+    def look(self, timeout: float = 5.0) -> int:
+        """Have it answer now. Returns the bytes of memory that it takes, files included.
+
+        Raises:
+            SandboxFault: when it does not, or its warm interpreter has gone; it is ended then.
+        """
+
+    def become(self, spec: SandboxSpec, changes: Changes) -> None:
+        """Lay ``changes``, which make its workspace that of ``spec``, and be its sandbox; before anything has run."""
 
     def lay(self, changes: Changes) -> None:
         """Write entries into, and delete paths from, the workspace."""
@@ -197,6 +208,9 @@ class Sandbox(Protocol):
 
     def close(self) -> None:
         """Kill it, wait, and remove all that it left on the host. Idempotent, never raises."""
+
+    def when_closed(self, call: Callable[[], None]) -> None:
+        """Have ``call`` called, once, by whoever closes it; it must not raise."""
 
     def __enter__(self) -> Self: ...
 

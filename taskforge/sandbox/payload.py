@@ -1,4 +1,5 @@
-"""What is sent into a sandbox before anything else: the runner's source, since no image and no environment holds it."""
+"""What is sent into a sandbox before anything else: the runner's source, since no image and no environment holds it,
+and the variables of its processes."""
 
 from __future__ import annotations
 
@@ -6,7 +7,9 @@ import functools
 import json
 from importlib.resources import files
 
-__all__ = ["BOOTSTRAP", "sources"]
+from taskforge.sandbox import SandboxSpec
+
+__all__ = ["BOOTSTRAP", "sources", "variables_of"]
 
 #: Given to ``python -I -S -c``: reads the runner's sources, the first frame, and becomes the supervisor.
 BOOTSTRAP = (
@@ -34,3 +37,20 @@ def sources() -> bytes:
         if item.name.endswith(".py") and item.name != "__init__.py"
     }
     return json.dumps(found, sort_keys=True).encode("ascii")
+
+
+def variables_of(spec: SandboxSpec) -> dict[str, str]:
+    """The whole environment of processes inside: fixed, so that no test depends on who grades."""
+    return {
+        "PATH": "/env/bin:/usr/local/bin:/usr/bin:/bin",
+        "HOME": "/tmp/home",  # noqa: S108 - a path inside the sandbox
+        "TMPDIR": "/tmp",  # noqa: S108
+        "LANG": "C.UTF-8",
+        "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",
+        "USER": "solver",
+        "PYTHONHASHSEED": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "VIRTUAL_ENV": "/env",
+        **spec.environment.variables,
+    }

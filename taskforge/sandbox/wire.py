@@ -15,29 +15,14 @@ from taskforge.model import Changes, Entry, Tree
 from taskforge.sandbox import WORKSPACE, Ended, ExecResult, PytestJob, RunResult, SandboxSpec, TestReport
 from taskforge.sandbox.channel import Broken, Channel
 from taskforge.sandbox.heard import Heard
-from taskforge.sandbox.payload import sources
+from taskforge.sandbox.payload import sources, variables_of
 
-__all__ = ["WireSandbox", "variables_of"]
+__all__ = ["WireSandbox"]
 
 #: Seconds beyond a job's own limit before a silent supervisor counts as lost.
 GRACE = 20.0
-
-
-def variables_of(spec: SandboxSpec) -> dict[str, str]:
-    """The whole environment of processes inside: fixed, so that no test depends on who grades."""
-    return {
-        "PATH": "/env/bin:/usr/local/bin:/usr/bin:/bin",
-        "HOME": "/tmp/home",  # noqa: S108 - a path inside the sandbox
-        "TMPDIR": "/tmp",  # noqa: S108
-        "LANG": "C.UTF-8",
-        "LC_ALL": "C.UTF-8",
-        "TZ": "UTC",
-        "USER": "solver",
-        "PYTHONHASHSEED": "0",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "VIRTUAL_ENV": "/env",
-        **spec.environment.variables,
-    }
+#: Seconds that one which has nothing to do may take to answer.
+LOOK = 5.0
 
 
 class WireSandbox:
@@ -69,6 +54,7 @@ class WireSandbox:
         self._closed = False
         self._warm = False
         self._lost = ""
+        self._when_closed: list[Callable[[], None]] = []
         try:
             self._greet(poll_memory, config or {})
             self.lay(tree or {})
@@ -167,6 +153,20 @@ class WireSandbox:
                 retryable=False,
             )
         self._warm = True
+
+    def look(self, timeout: float = LOOK) -> int:
+        """Have it answer now; see :class:`taskforge.sandbox.Sandbox`."""
+        self._send({"op": "look"})
+        header, _blob = self._expect("looked", timeout)
+        if self._warm and not header["warm"]:
+            raise self._gone("has lost its warm interpreter")
+        return int(header["memory"])
+
+    def become(self, spec: SandboxSpec, changes: Changes) -> None:
+        """Lay what ``spec`` has over the present one, and be its sandbox from here on: nothing may have run yet."""
+        if changes:
+            self.lay(changes)
+        self.spec = spec
 
     def lay(self, changes: Changes) -> None:
         """Write and delete workspace files."""
@@ -273,6 +273,12 @@ class WireSandbox:
         self._closed = True
         self._stop()
         self._channel.close()
+        for call in self._when_closed:
+            call()
+
+    def when_closed(self, call: Callable[[], None]) -> None:
+        """Have ``call`` called, once, by whoever closes it."""
+        self._when_closed.append(call)
 
     def __enter__(self) -> Self:
         return self
