@@ -21,7 +21,7 @@ from taskforge.generate.lock import locked_names
 from taskforge.model import Entry, Recipe, Tree
 from taskforge.sandbox import Environment, SandboxSpec
 from taskforge.sandbox.environments import pack
-from taskforge.sandbox.wire import variables_of
+from taskforge.sandbox.payload import variables_of
 
 __all__ = ["environment_files", "equivalent_dockerfile", "project_part"]
 
