@@ -24,22 +24,20 @@ def save_images(
     environment: Environments = None,
 ) -> None:
     """Write the images of a corpus into one file, an OCI image layout that `docker load` takes, too."""
-    from taskforge.cli.common import console
+    from taskforge.cli.common import console, file_to_write
     from taskforge.cli.images_common import chosen, docker, human, pins_of, watching_bytes
     from taskforge.corpus import Corpus
-    from taskforge.errors import UsageError
     from taskforge.sandbox.docker_transport import save
 
     place = Corpus.open(corpus)
     pins = pins_of(place, chosen(place, environment or ()))
-    target = to or corpus / ARCHIVE
-    if target.is_dir():
-        raise UsageError(f"{target} is a folder", hint="name a file with --to")
+    named = to or corpus / ARCHIVE
+    target = file_to_write(named, "--to")
     images = docker().images
     with watching_bytes() as watch:
         save(images, pins, target, watch)
     many = f"{len(pins)} image{'' if len(pins) == 1 else 's'}"
-    console().print(f"{many} in {target}, {human(target.stat().st_size)}", markup=False)
+    console().print(f"{many} in {named}, {human(target.stat().st_size)}", markup=False)
 
 
 def load_images(

@@ -26,8 +26,9 @@ def grade_predictions(
 
     Raises:
         UsageError: when the file is none, or names a task that the corpus does not have.
+        StoreFault: when ``out`` cannot be written; nothing is graded then.
     """
-    from taskforge.cli.common import console, print_json
+    from taskforge.cli.common import console, file_to_write, print_json
     from taskforge.corpus import Corpus
     from taskforge.corpus.atomic import write_bytes
     from taskforge.corpus.bundle import json_bytes
@@ -40,14 +41,15 @@ def grade_predictions(
     strangers = [one.task for one in predictions if one.task not in set(tasks)]
     if strangers:
         raise UsageError(f"{path} predicts {strangers[0]}, which {corpus} does not have", hint="see `taskforge list`")
+    target = None if out is None else file_to_write(out, "--out")
     verdicts, faults = _graded(predictions, place, policy, backend, settings, quiet=as_json)
     report = report_of(predictions, verdicts, faults, tasks)
     content = {
         **report.model_dump(),
         "verdicts": {name: verdict.model_dump() for name, verdict in sorted(verdicts.items())},
     }
-    if out is not None:
-        write_bytes(out, json_bytes(content))
+    if target is not None:
+        write_bytes(target, json_bytes(content))
     if as_json:
         print_json(content)
     else:

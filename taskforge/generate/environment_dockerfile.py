@@ -51,14 +51,14 @@ RUN {python} -I -S /build/finish.py system
 
 FROM ${{BASE}} AS install
 USER root
-RUN {python} -m pip --version || \\
+RUN {python} -m pip --version || python3 -m pip --version || \\
     (apt-get update && apt-get install --yes --no-install-recommends python3-pip)
 ARG PIP_INDEX_URL
 ARG PIP_EXTRA_INDEX_URL
 COPY lock.txt finish.py /build/
-RUN if {python} -m pip --version >/dev/null 2>&1; then pip="{python} -m pip"; \\
-    else pip="python3 -m pip --python {python}"; fi; \\
-    $pip install --target {site} --require-hashes --no-deps --only-binary :all: \\
+RUN if {python} -m pip --version >/dev/null 2>&1; then pip="{python} -m pip install"; \\
+    else pip="python3 -m pip install --python-version {minor} --implementation cp"; fi; \\
+    $pip --target {site} --require-hashes --no-deps --only-binary :all: \\
     --no-compile --no-cache-dir --disable-pip-version-check --requirement /build/lock.txt
 ADD project.tar /env/
 {lay}RUN {python} -I -S /build/finish.py environment

@@ -180,7 +180,7 @@ def _placed(target: Path) -> Iterator[tuple[IO[bytes], Path]]:
     except OSError as error:
         raise StoreFault(
             f"cannot write {target}: {error.strerror or error}", kind="disk",
-            hint="make room there, or name another place with --to",
+            hint="make room there, or name a place that may be written with --to",
         ) from error  # fmt: skip
 
 

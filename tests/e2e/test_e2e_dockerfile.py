@@ -257,6 +257,27 @@ def test_the_exported_dockerfile_is_the_environment(
         box.close()
 
 
+def test_another_interpreter_may_have_the_pip(
+    daemon: Daemon, base: str, calc_corpus: Path, calc: Snapshot, calc_environment: Environment
+) -> None:
+    minor = minor_of(calc_environment.python)
+    # As in a base of Debian with a second Python: what installs cannot run in the one that it installs for.
+    other = b'#!/bin/sh\nPYTHONPATH=/opt/odd exec /usr/local/bin/the-other "$@"\n'
+    lines = [
+        f"FROM {base}", "ENV PYTHONPATH=", "COPY python3 /tmp/",
+        f"RUN cd /usr/local/bin && ln -s $(command -v python{minor}) the-other && install -m 755 /tmp/python3 python3",
+    ]  # fmt: skip
+    files = {"python3": other, "Dockerfile": "\n".join(lines).encode()}
+    split = daemon.build(files, f"taskforge-test-base:{minor}-split")
+    context = environment_files(Corpus.open(calc_corpus).recipe(calc_environment.digest), calc_environment, calc.tree)
+    box = Box(daemon, daemon.build(context, "taskforge-test-equivalent:split", BASE=split, **index()))
+    try:
+        found = box.run("python", "-c", "import pytest; print(pytest.__file__)")
+        assert found == (0, f"/env/lib/python{minor}/site-packages/pytest/__init__.py\n")
+    finally:
+        box.close()
+
+
 def test_what_the_build_wrote_lies_in_the_workspace(
     daemon: Daemon, base: str, calc_corpus: Path, calc: Snapshot, calc_environment: Environment
 ) -> None:

@@ -4,6 +4,7 @@ is wrong with what was given."""
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tarfile
 from collections.abc import Callable
@@ -164,9 +165,11 @@ def test_bad_options(corpus: Path, environment: str, cli: Cli, tmp_path: Path) -
     ):
         assert says in cli("images", *argv, code=2).stderr
     Corpus.open(corpus).write_image(environment, PIN)
+    os.mkfifo(tmp_path / "pipe")
     for argv, says, code in (
         (["save", corpus], "is pinned to image 000000000000, but the daemon has", 4),
         (["save", corpus, "--to", tmp_path], "is a folder", 2),
+        (["save", corpus, "--to", tmp_path / "pipe"], "is no regular file", 2),
         (["load", corpus], "No such file or directory", 2),
         (["push", corpus, "r/a:tag"], "'r/a:tag' is no repository", 2),
         (["pull", corpus, "r"], "'r' is no repository", 2),

@@ -54,4 +54,9 @@ def test_wrong_requests(calc_corpus: Path, cli: Callable[..., Any], tmp_path: Pa
     file.write_text(json.dumps({"nobody__nothing": {"model_patch": None}}))
     assert "does not have" in cli("grade", "--predictions", file, "--corpus", calc_corpus, code=2).stderr
     cli("grade", "--predictions", file, code=2)
+    file.write_text(json.dumps({Corpus.open(calc_corpus).task_ids()[0]: {"model_patch": None}}))
+    # Told before anything is graded: what was graded would be lost.
+    done = cli("grade", "--predictions", file, "--corpus", calc_corpus, "--out", tmp_path, code=2)
+    assert "is a folder" in done.stderr
+    assert "grading" not in done.stderr
     cli("grade", "--predictions", tmp_path / "none", "--corpus", calc_corpus, code=2)
