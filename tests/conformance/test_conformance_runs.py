@@ -55,6 +55,14 @@ def test_ending_the_process_is_no_pass(suite, deed, how):
     assert result.ended == "done"
 
 
+def test_a_run_may_end_at_its_first_failure(suite):
+    source = "def test_good(): pass\ndef test_bad(): assert 0\ndef test_worse(): assert 0\ndef test_last(): pass\n"
+    result, told = suite(source, max_failures=1)
+    assert (result.ended, told) == ("done", {"test_good": "passed", "test_bad": "failed"})
+    assert len(result.collected) == 4
+    assert result.places == {}
+
+
 def test_ending_at_import_is_a_crash(suite):
     result, told = suite("import os\nos._exit(0)\ndef test_it(): pass\n")
     assert (result.ended, told) == ("crashed", {})
