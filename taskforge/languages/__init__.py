@@ -89,7 +89,8 @@ class Project(Protocol):
         """A test module without the named definitions, and without what existed only for them in it.
 
         Helpers, fixtures, constants, parametrize data and imports go along when nothing that stays in any file uses
-        them; a class whose last test goes, goes. Of ``conftest.py`` only what the removed tests used and nobody else does.
+        them; a class whose last test goes, goes. Of ``conftest.py`` goes only what the removed tests used and nobody
+        else does.
 
         Args:
             names: qualified names (``TestA.test_x``); all definitions of a name go. Unknown ones are an error.

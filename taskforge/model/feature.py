@@ -43,6 +43,8 @@ class Symbol(Value):
     complexity: int = Field(ge=1)
     """Cyclomatic complexity: branches plus one."""
     public: bool = True
+    forwards: bool = False
+    """Its statements only hand arguments on to one call."""
 
     @property
     def key(self) -> str:

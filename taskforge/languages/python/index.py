@@ -12,11 +12,12 @@ import libcst as cst
 from typing_extensions import override
 
 from taskforge.languages import SkippedFile
+from taskforge.languages.python.forwards import forwards
 from taskforge.languages.python.layout import Layout
 from taskforge.model import Symbol
 from taskforge.model.feature import Span
 
-__all__ = ["index_module"]
+__all__ = ["class_head", "decorated_start", "index_layout", "index_module", "last_name"]
 
 _BRANCHES = (
     cst.If,
@@ -38,7 +39,15 @@ def index_module(path: str, source: bytes) -> list[Symbol]:
         path.encode()
     except UnicodeError as problem:
         raise SkippedFile("path_not_utf8", f"{path!r} is not UTF-8") from problem
-    layout = Layout(source)
+    return index_layout(path, Layout(source))
+
+
+def index_layout(path: str, layout: Layout) -> list[Symbol]:
+    """The same of a file that is parsed already.
+
+    Raises:
+        SkippedFile: when a definition's parts cannot be told apart.
+    """
     collector = _Collector(path, layout)
     try:
         layout.module.visit(collector)
@@ -81,7 +90,7 @@ class _Parts:
 def _symbol(path: str, layout: Layout, node: cst.FunctionDef, classes: Sequence[str]) -> Symbol:
     parts = _take_apart(node.body)
     head = layout.start(node)
-    start = _start(layout, node)
+    start = decorated_start(layout, node)
     colon = _colon(layout, node, parts.first)
     decorators = tuple(layout.text(layout.start(it), layout.end(it)) for it in node.decorators)
     body = _body_span(layout, node, parts, colon)
@@ -89,7 +98,7 @@ def _symbol(path: str, layout: Layout, node: cst.FunctionDef, classes: Sequence[
     for statement in parts.statements:
         statement.visit(counts)
     statements = counts.statements
-    if any(_name_of(it.decorator) == "overload" for it in node.decorators):
+    if any(last_name(it.decorator) == "overload" for it in node.decorators):
         statements = min(statements, 1)
     names = [*classes, node.name.value]
     return Symbol(
@@ -107,10 +116,11 @@ def _symbol(path: str, layout: Layout, node: cst.FunctionDef, classes: Sequence[
         statements=statements,
         complexity=counts.branches + 1,
         public=not any(_private(name) for name in names),
+        forwards=forwards(node.params, parts.statements),
     )
 
 
-def _start(layout: Layout, node: cst.CSTNode) -> int:
+def decorated_start(layout: Layout, node: cst.CSTNode) -> int:
     """Decorators included; libcst's own positions leave them out."""
     if isinstance(node, (cst.FunctionDef, cst.ClassDef)) and node.decorators:
         return layout.start(node.decorators[0])
@@ -129,7 +139,8 @@ def _flavour(
     return "generator" if yields else "plain"
 
 
-def _name_of(decorator: cst.BaseExpression) -> str:
+def last_name(decorator: cst.BaseExpression) -> str:
+    """``overload`` of ``typing.overload``; empty for what is neither a name nor an attribute."""
     if isinstance(decorator, cst.Attribute):
         return decorator.attr.value
     return decorator.value if isinstance(decorator, cst.Name) else ""
@@ -171,17 +182,24 @@ def _docstring(statement: cst.Expr | None) -> str:
     return inspect.cleandoc(value).encode("utf-8", "replace").decode() if isinstance(value, str) else ""
 
 
-def _colon(layout: Layout, node: cst.FunctionDef, first: cst.CSTNode) -> int:
-    """Offset of the colon that ends the signature, found backwards from the first statement."""
+def class_head(layout: Layout, node: cst.ClassDef) -> tuple[str, str]:
+    """A class as a solver may see it: its decorators and head up to the colon, and its docstring."""
+    parts = _take_apart(node.body)
+    start = decorated_start(layout, node)
+    return layout.text(start, _colon(layout, node, parts.first) + 1), _docstring(parts.docstring)
+
+
+def _colon(layout: Layout, node: cst.FunctionDef | cst.ClassDef, first: cst.CSTNode) -> int:
+    """Offset of the colon that ends the head, found backwards from the first statement."""
     if isinstance(node.body, cst.IndentedBlock):
-        line = layout.line(_start(layout, first)) - 1
+        line = layout.line(decorated_start(layout, first)) - 1
         while line > 1 and _is_idle(layout.line_bytes(line)):
             line -= 1
         header = node.body.header
         tail = header.whitespace.value + (header.comment.value if header.comment else "")
         end = layout.line_start(line) + len(layout.line_bytes(line))
     else:
-        end = _start(layout, first)
+        end = decorated_start(layout, first)
         tail = node.body.leading_whitespace.value if isinstance(node.body, cst.SimpleStatementSuite) else ""
     colon = end - len(tail.encode(layout.encoding)) - 1
     if layout.source[colon : colon + 1] != b":":
@@ -195,7 +213,7 @@ def _body_span(layout: Layout, node: cst.FunctionDef, parts: _Parts, colon: int)
         end = layout.end(parts.first)
         return Span(start=end, end=end)
     first, last = parts.statements[0], parts.statements[-1]
-    start = _start(layout, first)
+    start = decorated_start(layout, first)
     end = layout.end(last)
     if not isinstance(node.body, cst.IndentedBlock):
         return Span(start=start, end=end)
