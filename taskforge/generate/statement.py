@@ -101,7 +101,8 @@ def describe(
     facts = Facts(judge=judge, after=after, secret=secret, why_stub=why_stub or {}, tests_visible=tests_visible)
     named = [it for key in _keys(candidate) for it in judge.gone if (it.path, it.qualname) == key]
     if not named or (candidate.mode == "stub" and not all(it.stays for it in named)):
-        raise TaskRejected("statement_unclear", f"the workspace does not show {candidate.name} as mode {candidate.mode} leaves it")
+        what = f"the workspace does not show {candidate.name} as mode {candidate.mode} leaves it"
+        raise TaskRejected("statement_unclear", what)
     told = [*named, *(it for it in judge.gone if it not in named and _is_told(it, facts))]
     body = [paragraph for it in told for paragraph in section(it, facts)]
     first = [f"# Implement {_title(named)}", _task(told, after)]

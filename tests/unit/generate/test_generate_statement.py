@@ -308,6 +308,6 @@ def test_a_statement_that_would_show_a_line_of_the_body_is_no_task() -> None:
     before = WHOLE.with_changes({"docs/guide.md": Entry(b"x")})
     with pytest.raises(TaskRejected) as caught:
         symbols = {it.qualname: it for it in PYTHON.index("src/shop/store.py", FEATURE)}
-        candidate = Candidate(symbols=(symbols["Store.put"],), units=("src/shop/store.py::Store",))
+        candidate = Candidate(mode="remove", symbols=(symbols["Store.put"],), units=("src/shop/store.py::Store",))
         describe(candidate, before, LEFT, removed={"k": b"By the project's own tests"})
     assert caught.value.reason == "statement_tells"
