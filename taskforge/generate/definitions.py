@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Iterable
+from functools import lru_cache
 
 from taskforge.model import Tree
 
-__all__ = ["Definitions", "parsed"]
+__all__ = ["Definitions", "classes", "imported_names", "literals", "parsed", "top_level"]
 
 
 def parsed(source: bytes) -> ast.Module | None:
@@ -67,3 +68,50 @@ def _visit(node: ast.AST, prefix: str, found: dict[str, set[int]]) -> None:
             _visit(child, f"{prefix}{child.name}.", found)
         elif not isinstance(child, ast.expr):
             _visit(child, prefix, found)
+
+
+# What follows is asked of the same files for every task of a snapshot.
+
+
+@lru_cache(maxsize=8192)
+def top_level(source: bytes) -> frozenset[str]:
+    """Names of the functions and classes of a module."""
+    module = parsed(source)
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return frozenset(node.name for node in module.body if isinstance(node, kinds)) if module else frozenset()
+
+
+@lru_cache(maxsize=8192)
+def classes(source: bytes) -> frozenset[str]:
+    """Qualnames of the classes that a module, or such a class, holds."""
+    found: set[str] = set()
+    waiting: list[tuple[str, ast.AST | None]] = [("", parsed(source))]
+    while waiting:
+        prefix, node = waiting.pop()
+        for child in ast.iter_child_nodes(node) if node is not None else ():
+            if isinstance(child, ast.ClassDef):
+                found.add(prefix + child.name)
+                waiting.append((f"{prefix}{child.name}.", child))
+    return frozenset(found)
+
+
+@lru_cache(maxsize=8192)
+def imported_names(source: bytes) -> frozenset[str]:
+    """Last parts of the names of all modules that a file may import, whatever they are relative to."""
+    names: set[str] = set()
+    module = parsed(source)
+    for node in ast.walk(module) if module is not None else ():
+        if isinstance(node, ast.Import):
+            names |= {alias.name.rpartition(".")[2] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {(node.module or "").rpartition(".")[2], *(alias.name for alias in node.names)}
+    return frozenset(names - {""})
+
+
+@lru_cache(maxsize=8192)
+def literals(source: bytes) -> tuple[str, ...]:
+    """Its string and byte literals, parts of formatted strings included, in no certain order."""
+    module = parsed(source)
+    values = [node.value for node in ast.walk(module) if isinstance(node, ast.Constant)] if module is not None else []
+    texts = [value.decode("latin-1") if isinstance(value, bytes) else value for value in values]
+    return tuple(text for text in texts if isinstance(text, str))
