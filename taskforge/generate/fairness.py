@@ -218,7 +218,7 @@ class Judge:
             and (it.letters >= 8 if it.exact else it.letters >= 4)
             and (it.text in text if it.exact else it.pattern.search(text))
         ]
-        reprs = [it for it in self._reprs if it.letters < 4 and not it.exact and it.pattern.fullmatch(text)]
+        reprs = [it for it in self._reprs if it.letters < 4 and it.marks and it.pattern.fullmatch(text)]
         return [*found, *long, *reprs]
 
 

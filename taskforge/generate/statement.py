@@ -14,7 +14,6 @@ from taskforge.errors import TaskRejected
 from taskforge.generate.fairness import Hole, Judge
 from taskforge.generate.statement_check import body_lines, lines_of_body_in
 from taskforge.generate.statement_gone import Gone
-from taskforge.generate.statement_places import sites
 from taskforge.generate.statement_sections import Facts, section
 from taskforge.model import Candidate, Symbol, Tree
 
@@ -104,7 +103,10 @@ def describe(
         what = f"the workspace does not show {candidate.name} as mode {candidate.mode} leaves it"
         raise TaskRejected("statement_unclear", what)
     told = [*named, *(it for it in judge.gone if it not in named and _is_told(it, facts))]
-    body = [paragraph for it in told for paragraph in section(it, facts)]
+    groups: dict[tuple[str, str], list[Gone]] = {}
+    for it in told:
+        groups.setdefault((it.path, it.qualname), []).append(it)
+    body = [paragraph for group in groups.values() for paragraph in section(group, facts)]
     first = [f"# Implement {_title(named)}", _task(told, after)]
     judging = ["## How it is judged", _judging(tests_visible=tests_visible, stays=all(it.stays for it in told))]
 
@@ -145,7 +147,13 @@ def _is_told(gone: Gone, facts: Facts) -> bool:
     """Whether a solver needs to know of it: helpers that only the removed code called are his own affair."""
     if gone.stays or gone.name in facts.judge.wanted:
         return True
-    return gone.public or bool(sites(gone, facts.after, facts.secret))
+    if facts.judge.after.needs(gone.module, gone.name):
+        return True
+    if gone.kind == "constant":
+        # Names for the inner use of a module are as often public by their look.
+        told = gone.name.isupper() or gone.name in facts.judge.before.listed(gone.module)
+        return (gone.public and told) or bool(facts.sites(gone))
+    return gone.public or bool(facts.sites(gone))
 
 
 def _title(named: Sequence[Gone]) -> str:
@@ -165,7 +173,7 @@ def _task(told: Sequence[Gone], after: Tree) -> str:
     if stubs:
         kinds = {it.kind for it in stubs}
         noun = "method" if kinds <= {"method", "property"} else "function"
-        noun, verb = (f"{noun}s", "have") if len(stubs) > 1 else (noun, "has")
+        noun, verb = (f"{noun}s", "have") if len({it.qualname for it in stubs}) > 1 else (noun, "has")
         which = "below" if not whole else "whose head is still there"
         parts.append(
             f"The code of the {noun} {which} {verb} been removed from {_listed([it.path for it in stubs])} and replaced"
@@ -181,7 +189,7 @@ def _task(told: Sequence[Gone], after: Tree) -> str:
         files = [it for it in dict.fromkeys(it.path for it in whole) if it not in after]
         if files:
             parts.append(f"These files are gone as a whole: {_listed(files)}.")
-    return " ".join([*parts, f"Write {'it' if len(told) == 1 else 'them'} again, {end}"])
+    return " ".join([*parts, f"Write {'it' if len({it.qualname for it in told}) == 1 else 'them'} again, {end}"])
 
 
 def _asked(holes: Sequence[Hole]) -> list[str]:

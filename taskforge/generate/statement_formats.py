@@ -39,6 +39,11 @@ class Format:
         """How much of it is words rather than values and marks."""
         return sum(char.isalnum() for part in self.parts if part for char in part)
 
+    @property
+    def marks(self) -> bool:
+        """Whether there is anything in it but gaps and blanks."""
+        return any(part and part.strip() for part in self.parts)
+
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         return re.compile("".join(".*?" if part is None else re.escape(part) for part in self.parts), re.DOTALL)

@@ -14,6 +14,7 @@ import tokenize
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
 from taskforge.errors import TaskRejected
@@ -68,6 +69,8 @@ class Gone:
         return not any(part.startswith("_") and not part.startswith("__") for part in parts)
 
 
+# Each task of a snapshot reads much the same files. Nobody changes the trees.
+@lru_cache(maxsize=1024)
 def parse(source: bytes, path: str) -> ast.Module:
     """The syntax tree of a file.
 

@@ -94,6 +94,32 @@ class Bindings:
             module, name = outer, inner
         return module, name
 
+    def modules_in(self, path: str) -> frozenset[str]:
+        """Names that the file at ``path`` binds to modules."""
+        bound = self.of(dotted(path, self._tree.__contains__))
+        return frozenset(part for name, source in bound.items() if source.endswith(":") for part in name.split("."))
+
+    def imports(self, path: str, tree: ast.Module, wanted: tuple[str, str]) -> bool:
+        """Whether ``tree``, the file at ``path``, imports ``(module, name)`` anywhere, by whatever way round."""
+        module = dotted(path, self._tree.__contains__)
+        if module not in self.paths:
+            return False
+        return any(
+            it.name in (wanted[1], "*") and self.origin(self.absolute(module, node), wanted[1]) == wanted
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+            for it in node.names
+        )
+
+    def needs(self, module: str, name: str) -> bool:
+        """Whether another module imports ``name`` of ``module``."""
+        return any(
+            source == f"{module}:{name}"
+            for other in self.paths
+            if other != module and is_product_source(self.paths[other])
+            for source in self.of(other).values()
+        )
+
     def _imported(self, module: str, node: ast.AST) -> Iterator[tuple[str, str]]:
         if isinstance(node, ast.Import):
             for it in node.names:

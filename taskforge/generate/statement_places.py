@@ -12,6 +12,7 @@ from typing_extensions import override
 from taskforge.errors import TaskRejected
 from taskforge.generate.statement_formats import last_name
 from taskforge.generate.statement_gone import Definition, Gone, decode, definitions, is_product_source, parse
+from taskforge.generate.statement_known import Bindings
 from taskforge.model import Tree
 
 __all__ = ["counterparts", "fenced", "inline", "passages", "sites"]
@@ -43,11 +44,14 @@ def fenced(text: str, language: str) -> str:
     return f"{fence}{language}\n{text}\n{fence}"
 
 
-def sites(gone: Gone, after: Tree, secret: Collection[str]) -> list[str]:
+def sites(gone: Gone, after: Tree, secret: Collection[str], before: Bindings) -> list[str]:
     """``path:line`` and the line of uses by name in product code, those in the definition's own file first.
 
     Calls are preferred. A line that is also one of the removed code's is left out, and so is a file that this
     interpreter cannot read.
+
+    Args:
+        before: what the original modules bind, which says whether a name is the one that is meant.
     """
     made = gone.name in ("__init__", "__new__")
     name = gone.owner.rpartition(".")[2] if made else gone.name
@@ -62,8 +66,12 @@ def sites(gone: Gone, after: Tree, secret: Collection[str]) -> list[str]:
         if name.encode() not in data:
             continue
         lines = re.split(r"\r\n|\r|\n", decode(data))
-        uses = _uses(_read(data, path), name, member=member, own=path == gone.path)
-        for number, (around, called) in sorted(uses.items()):
+        tree = _read(data, path)
+        visitor = _Uses(name, member=member, bare=path == gone.path, modules=before.modules_in(path))
+        if not member:
+            visitor.bare = visitor.bare or before.imports(path, tree, (gone.module, name))
+        visitor.visit(tree)
+        for number, (around, called) in sorted(visitor.found.items()):
             text = lines[number - 1].strip()
             if not any(line in text for line in secret):
                 within = f", in `{around}`" if around else ""
@@ -83,28 +91,34 @@ class _Uses(ast.NodeVisitor):
     """Line -> the definition around it, and whether the name is called there. Imports, definitions and local variables
     that happen to have the name are no uses."""
 
-    def __init__(self, name: str, *, member: bool, bare: bool) -> None:
+    def __init__(self, name: str, *, member: bool, bare: bool, modules: Collection[str]) -> None:
         self.found: dict[int, tuple[str, bool]] = {}
-        self._name, self._member, self._bare = name, member, bare
+        self.bare = bare
+        """Whether the name alone means what is sought."""
+        self._name, self._member, self._modules = name, member, modules
         self._around: list[str] = []
+
+    def _is_meant(self, node: ast.AST) -> bool:
+        if isinstance(node, ast.Attribute):
+            return node.attr == self._name and (self._member or last_name(node.value) in self._modules)
+        return isinstance(node, ast.Name) and node.id == self._name and self.bare and not self._member
 
     @override
     def visit(self, node: ast.AST) -> None:
         target = node.func if isinstance(node, ast.Call) else node
-        wanted = isinstance(target, ast.Attribute) or (isinstance(target, ast.Name) and self._bare and not self._member)
-        if wanted and isinstance(target, ast.expr) and last_name(target) == self._name:
+        if isinstance(target, ast.expr) and self._is_meant(target):
             line = target.end_lineno or target.lineno
             if isinstance(getattr(target, "ctx", None), ast.Load):
                 called = isinstance(node, ast.Call) or self.found.get(line, ("", False))[1]
                 self.found[line] = (".".join(self._around), called)
         if isinstance(node, Definition):
-            before = self._bare
+            before = self.bare
             if not isinstance(node, ast.ClassDef) and self._name in _bound(node):
-                self._bare = False
+                self.bare = False
             self._around.append(node.name)
             self.generic_visit(node)
             self._around.pop()
-            self._bare = before
+            self.bare = before
         else:
             self.generic_visit(node)
 
@@ -113,14 +127,6 @@ def _bound(node: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]:
     """Names that a function binds itself."""
     names = {it.id for it in ast.walk(node) if isinstance(it, ast.Name) and isinstance(it.ctx, ast.Store)}
     return frozenset(names | {it.arg for it in ast.walk(node.args) if isinstance(it, ast.arg)})
-
-
-def _uses(tree: ast.Module, name: str, *, member: bool, own: bool) -> dict[int, tuple[str, bool]]:
-    imports = [it for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for it in node.names]
-    imported = any((it.asname or it.name) in (name, "*") for it in imports)
-    visitor = _Uses(name, member=member, bare=own or imported)
-    visitor.visit(tree)
-    return visitor.found
 
 
 def counterparts(gone: Gone, after: Tree) -> list[str]:

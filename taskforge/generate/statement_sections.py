@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from taskforge.errors import TaskRejected
@@ -42,29 +42,33 @@ class Facts:
         """A docstring without the lines that are code of the removed bodies."""
         return "\n".join(line for line in text.split("\n") if line.strip() not in self.secret).strip("\n")
 
+    def sites(self, gone: Gone) -> list[str]:
+        return sites(gone, self.after, self.secret, self.judge.before)
+
     def mentioned(self, name: str) -> bool:
         return name in self.judge.known.members or name in self.judge.wanted
 
 
-def section(gone: Gone, facts: Facts) -> list[str]:
-    """Markdown paragraphs.
+def section(group: Sequence[Gone], facts: Facts) -> list[str]:
+    """Markdown paragraphs on all definitions of one name: overloads, or a property's getter and setter, are one.
 
     Raises:
         TaskRejected: ``undescribed`` when nothing that a solver may read says what it does, and the tests are hidden.
     """
-    parts = [f"## `{gone.qualname}`", _what(gone, facts)]
+    gone = group[-1]
+    parts = [f"## `{gone.qualname}`", _what(group[0] if gone.stays else gone, facts)]
     if gone.kind == "constant":
         parts.append(_value(gone))
     else:
-        parts.append(fenced(gone.head, "python"))
-    told = facts.documentation(gone.docstring)
-    if told:
-        parts += ["Its documentation:", fenced(told, "text")]
+        parts.append(fenced("\n\n".join(it.head for it in group), "python"))
+    told = [text for it in group if (text := facts.documentation(it.docstring))]
+    for text in told:
+        parts += ["Its documentation:", fenced(text, "text")]
     if isinstance(gone.node, ast.ClassDef):
         parts += _members(gone, gone.node, facts)
-    parts += _contract(gone)
+    parts += _contract(group)
     beside = counterparts(gone, facts.after)
-    callers = sites(gone, facts.after, facts.secret)
+    callers = facts.sites(gone)
     documents = passages(gone, facts.after, facts.secret, common=bool(beside))
     if not told and gone.kind not in ("class", "constant"):
         note, owner = _note(gone), _owner(gone, facts)
@@ -83,14 +87,15 @@ def section(gone: Gone, facts: Facts) -> list[str]:
     return parts
 
 
-def _contract(gone: Gone) -> list[str]:
+def _contract(group: Sequence[Gone]) -> list[str]:
     """The errors it raises with their messages, and what an ``__init__`` leaves on its object."""
     errors = []
-    for name, messages in sorted(raised_in([gone.node]).items()):
+    for name, messages in sorted(raised_in([it.node for it in group]).items()):
         texts = [inline(shown(it)) for it in messages if it.letters and len(shown(it)) <= _MESSAGE]
         errors.append(f"- `{name}`{', with the message ' if texts else ''}{' or '.join(texts)}")
     gap = f" ({GAP} stands for a value)" if any(GAP in line for line in errors) else ""
     parts = [f"Errors and warnings that it names{gap}:", "\n".join(errors)] if errors else []
+    gone = group[-1]
     if gone.name == "__init__" and (names := list(dict.fromkeys(set_on_self(gone.node)))):
         parts.append(f"Attributes that it sets: {', '.join(f'`{name}`' for name in names)}.")
     return parts
@@ -169,7 +174,7 @@ def _members(gone: Gone, node: ast.ClassDef, facts: Facts) -> list[str]:
     told = {name for name, _ in own}
     others = [name for name in members_of(node) if name not in told or not isinstance(dict(own)[name], Definition)]
     plain = [name for name in others if not any(field.startswith(f"- `{name}`") for field in fields)]
-    plain = [name for name in plain if facts.mentioned(name) or not name.startswith("_")]
+    plain = [name for name in plain if not name.startswith("_") or (facts.mentioned(name) and name[:2] != "__")]
     if fields:
         parts += ["Its fields:", "\n".join(fields)]
     if plain:
@@ -186,6 +191,8 @@ def _members(gone: Gone, node: ast.ClassDef, facts: Facts) -> list[str]:
         parts.append(fenced(head_text(gone.source, it), "python"))
         if text := facts.documentation((ast.get_docstring(it) or "").strip("\n")):
             parts.append(fenced(text, "text"))
+        elif note := _note(replace(gone, node=it, head=head_text(gone.source, it))):
+            parts.append(f"A note in the code said: {note}")
     return parts
 
 

@@ -75,7 +75,11 @@ def uses_in(parts: Sequence[tuple[str, ast.AST]], modules: Collection[str]) -> l
     aliases = dict(_aliases(parts, modules))
     found: dict[tuple[object, ...], Use] = {}
     for where, part in parts:
+        said = {id(it.value) for it in ast.walk(part) if isinstance(it, ast.Expr)}
         for node in ast.walk(part):
+            if id(node) in said and isinstance(node, ast.Constant):
+                # A docstring asks for nothing.
+                continue
             for use in _uses(node, where, modules, aliases):
                 found.setdefault((use.kind, use.what, use.of, use.among), use)
     return list(found.values())
