@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import libcst as cst
-from typing_extensions import override
 
 from taskforge.languages import SkippedFile
 from taskforge.languages.python.forwards import forwards
 from taskforge.languages.python.layout import Layout
+from taskforge.languages.python.syntax import children, suites
 from taskforge.model import Symbol
 from taskforge.model.feature import Span
 
@@ -48,34 +48,24 @@ def index_layout(path: str, layout: Layout) -> list[Symbol]:
     Raises:
         SkippedFile: when a definition's parts cannot be told apart.
     """
-    collector = _Collector(path, layout)
     try:
-        layout.module.visit(collector)
+        return [_symbol(path, layout, node, classes) for node, classes in _functions(layout.module.body, ())]
     except RecursionError as problem:
         raise SkippedFile("too_deep", f"{path} is nested too deeply") from problem
-    return collector.symbols
 
 
-class _Collector(cst.CSTVisitor):
-    def __init__(self, path: str, layout: Layout) -> None:
-        super().__init__()
-        self.symbols: list[Symbol] = []
-        self._path = path
-        self._layout = layout
-        self._classes: list[str] = []
-
-    @override
-    def visit_ClassDef(self, node: cst.ClassDef) -> None:
-        self._classes.append(node.name.value)
-
-    @override
-    def leave_ClassDef(self, original_node: cst.ClassDef) -> None:
-        self._classes.pop()
-
-    @override
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
-        self.symbols.append(_symbol(self._path, self._layout, node, self._classes))
-        return False
+def _functions(
+    body: Iterable[cst.CSTNode], classes: tuple[str, ...]
+) -> Iterator[tuple[cst.FunctionDef, tuple[str, ...]]]:
+    """The functions of a block, each with the names of the classes around it."""
+    for statement in body:
+        if isinstance(statement, cst.FunctionDef):
+            yield statement, classes
+        elif isinstance(statement, cst.ClassDef):
+            yield from _functions(statement.body.body, (*classes, statement.name.value))
+        else:
+            for suite in suites(statement):
+                yield from _functions(suite.body, classes)
 
 
 @dataclass(frozen=True)
@@ -96,7 +86,7 @@ def _symbol(path: str, layout: Layout, node: cst.FunctionDef, classes: Sequence[
     body = _body_span(layout, node, parts, colon)
     counts = _Counter()
     for statement in parts.statements:
-        statement.visit(counts)
+        counts.add(statement)
     statements = counts.statements
     if any(last_name(it.decorator) == "overload" for it in node.decorators):
         statements = min(statements, 1)
@@ -263,29 +253,21 @@ def _code_lines(body: bytes) -> int:
     return sum(not _is_idle(line) for line in body.splitlines())
 
 
-class _Counter(cst.CSTVisitor):
+class _Counter:
     """Statements and branches of a body, and whether it yields in its own scope."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.statements = 0
         self.branches = 0
         self.yields = False
-        self._inner = 0
 
-    @override
-    def on_visit(self, node: cst.CSTNode) -> bool:
+    def add(self, node: cst.CSTNode, *, inner: bool = False) -> None:
         if isinstance(node, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
             self.statements += 1
         if isinstance(node, _BRANCHES):
             self.branches += 1
-        if isinstance(node, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
-            self._inner += 1
-        if isinstance(node, cst.Yield) and not self._inner:
+        inner = inner or isinstance(node, (cst.FunctionDef, cst.Lambda, cst.ClassDef))
+        if isinstance(node, cst.Yield) and not inner:
             self.yields = True
-        return True
-
-    @override
-    def on_leave(self, original_node: cst.CSTNode) -> None:
-        if isinstance(original_node, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
-            self._inner -= 1
+        for child in children(node):
+            self.add(child, inner=inner)
