@@ -6,6 +6,7 @@ import inspect
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import libcst as cst
@@ -253,6 +254,16 @@ def _code_lines(body: bytes) -> int:
     return sum(not _is_idle(line) for line in body.splitlines())
 
 
+@cache
+def _traits(kind: type[cst.CSTNode]) -> tuple[bool, bool, bool]:
+    """Whether nodes of a kind are statements, branches, scopes."""
+    return (
+        issubclass(kind, (cst.BaseSmallStatement, cst.BaseCompoundStatement)),
+        issubclass(kind, _BRANCHES),
+        issubclass(kind, (cst.FunctionDef, cst.Lambda, cst.ClassDef)),
+    )
+
+
 class _Counter:
     """Statements and branches of a body, and whether it yields in its own scope."""
 
@@ -262,11 +273,10 @@ class _Counter:
         self.yields = False
 
     def add(self, node: cst.CSTNode, *, inner: bool = False) -> None:
-        if isinstance(node, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
-            self.statements += 1
-        if isinstance(node, _BRANCHES):
-            self.branches += 1
-        inner = inner or isinstance(node, (cst.FunctionDef, cst.Lambda, cst.ClassDef))
+        is_statement, is_branch, is_scope = _traits(type(node))
+        self.statements += is_statement
+        self.branches += is_branch
+        inner = inner or is_scope
         if isinstance(node, cst.Yield) and not inner:
             self.yields = True
         for child in children(node):

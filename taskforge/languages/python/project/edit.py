@@ -12,7 +12,7 @@ from taskforge.languages.python.index import decorated_start
 from taskforge.languages.python.layout import Layout
 from taskforge.languages.python.project.elements import Cut, cut_elements
 from taskforge.languages.python.project.exports import export_statements
-from taskforge.languages.python.project.margins import lines_of, newline_of
+from taskforge.languages.python.project.margins import lines_of, newline_of, tidied
 from taskforge.languages.python.stub import check_parses, replacement
 from taskforge.languages.python.syntax import children, suites
 from taskforge.model import Symbol
@@ -111,12 +111,14 @@ class _Editor:
 
     def emit(self, body: Sequence[cst.CSTNode], *, keep_block: bool = False) -> None:
         """Cut the marked statements of a block of lines."""
-        needs_pass = keep_block and all(it in self._gone for it in body)
+        gone = [it for it in body if it in self._gone]
+        if keep_block and len(gone) == len(body):
+            self.cuts.append(self._passed(gone.pop(0)))
+        self.cuts += [(*span, b"") for span in tidied(self._layout, [self._lines(it) for it in gone])]
         for statement in body:
             if statement in self._gone:
-                self._cut(statement, instead_pass=needs_pass)
-                needs_pass = False
-            elif isinstance(statement, cst.SimpleStatementLine):
+                continue
+            if isinstance(statement, cst.SimpleStatementLine):
                 self._line(statement.body)
             elif isinstance(statement, cst.ClassDef):
                 self._suite(statement.body)
@@ -133,19 +135,19 @@ class _Editor:
         else:
             self._line(suite.body)
 
-    def _cut(self, statement: cst.CSTNode, *, instead_pass: bool) -> None:
+    def _lines(self, statement: cst.CSTNode) -> tuple[int, int]:
         start = decorated_start(self._layout, statement)
         compound = isinstance(statement, cst.BaseCompoundStatement)
-        first, last = lines_of(
-            self._layout, start, self._layout.end(statement), compound=compound, tidy=not instead_pass
-        )
-        instead = b""
-        if instead_pass:
-            source = self._layout.source
-            indent = source[self._layout.line_start(self._layout.line(start)) : start].rpartition(b"\f")[2]
-            ending = newline_of(source, start) if source[first:last].endswith((b"\n", b"\r")) else b""
-            instead = indent + b"pass" + ending
-        self.cuts.append((first, last, instead))
+        return lines_of(self._layout, start, self._layout.end(statement), compound=compound)
+
+    def _passed(self, statement: cst.CSTNode) -> Cut:
+        """A statement with ``pass`` in its place."""
+        start = decorated_start(self._layout, statement)
+        first, last = self._lines(statement)
+        source = self._layout.source
+        indent = source[self._layout.line_start(self._layout.line(start)) : start].rpartition(b"\f")[2]
+        ending = newline_of(source, start) if source[first:last].endswith((b"\n", b"\r")) else b""
+        return (first, last, indent + b"pass" + ending)
 
     def _line(self, smalls: Sequence[cst.CSTNode]) -> None:
         """Cut some of the statements of one line, or some of the names that they import."""

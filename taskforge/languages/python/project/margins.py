@@ -8,7 +8,7 @@ from typing import Final
 from taskforge.languages import SkippedFile
 from taskforge.languages.python.layout import Layout
 
-__all__ = ["lines_of", "newline_of"]
+__all__ = ["lines_of", "newline_of", "tidied"]
 
 #: A rule, a region, or an instruction to a tool: it speaks of more than the statement below it.
 _FOREIGN: Final = re.compile(
@@ -26,7 +26,7 @@ def newline_of(source: bytes, before: int) -> bytes:
     return newline
 
 
-def lines_of(layout: Layout, start: int, end: int, *, compound: bool, tidy: bool = True) -> tuple[int, int]:
+def lines_of(layout: Layout, start: int, end: int, *, compound: bool) -> tuple[int, int]:
     """The bytes to cut for the statement from ``start`` to ``end``, which stands on lines of its own.
 
     A comment directly above, of the same indent, is the statement's own; a rule or an instruction is not, nor is one at
@@ -34,7 +34,6 @@ def lines_of(layout: Layout, start: int, end: int, *, compound: bool, tidy: bool
 
     Args:
         compound: whether it has a block, whose comments may follow it.
-        tidy: take blank lines along that would stand beside blank lines.
 
     Raises:
         SkippedFile: ``layout_unclear`` when something else stands on its lines.
@@ -51,9 +50,27 @@ def lines_of(layout: Layout, start: int, end: int, *, compound: bool, tidy: bool
     bottom = layout.line(end)
     if compound:
         bottom = _comments_below(layout, bottom, indent)
-    if tidy:
-        top, bottom = _blanks(layout, top, bottom)
     return _offset(layout, top) + (len(margin) - len(indent) if top == first else 0), _offset(layout, bottom + 1)
+
+
+def tidied(layout: Layout, cuts: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Cuts of whole lines, in order, with the blank lines between and beside them that would be too many."""
+    joined: list[tuple[int, int]] = []
+    for start, end in cuts:
+        if joined and not layout.source[joined[-1][1] : start].strip(b" \t\r\n"):
+            start = joined.pop()[0]
+        joined.append((start, end))
+    result = []
+    for start, end in joined:
+        first = layout.line(start)
+        if layout.line_start(first) != start:
+            # A form feed before it stays, and so do the lines around that.
+            result.append((start, end))
+            continue
+        after = layout.line(end) if end < len(layout.source) else layout.lines + 1
+        top, bottom = _blanks(layout, first, after - 1)
+        result.append((_offset(layout, top), max(end, _offset(layout, bottom + 1))))
+    return result
 
 
 def _offset(layout: Layout, line: int) -> int:

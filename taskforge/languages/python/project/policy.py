@@ -6,17 +6,11 @@ import re
 from typing import Final
 
 from taskforge.languages.python.project.graph import Graph
+from taskforge.languages.python.project.known import is_harmless_decorator
 from taskforge.languages.python.project.parts import Binding, Module, Node
 
 __all__ = ["is_private", "may_join", "may_join_in_tests", "removable_import"]
 
-#: Decorators that register nothing.
-_HARMLESS: Final = frozenset(
-    {"abstractmethod", "asynccontextmanager", "cache", "cached_property", "classmethod", "contextmanager", "coroutine"}
-    | {"dataclass", "deleter", "deprecated", "final", "getter", "lru_cache", "no_type_check", "overload", "override"}
-    | {"property", "runtime_checkable", "setter", "singledispatch", "staticmethod", "total_ordering", "unique", "wraps"}
-    | {"attrs", "define", "frozen", "mutable", "s", "singledispatchmethod"}
-)
 #: Bases whose classes have fields: a name in the body is a member of the value, whoever names it.
 _FIELDS: Final = re.compile(r"Enum|Flag|NamedTuple|TypedDict|Structure|Union|Model")
 _TYPING: Final = frozenset({"TypeVar", "ParamSpec", "TypeVarTuple", "NewType"})
@@ -92,7 +86,7 @@ def _is_hidden(graph: Graph, node: Node) -> bool:
 
 def _is_harmless(node: Node, binding: Binding) -> bool:
     if binding.kind == "function" or (binding.kind == "class" and node.is_class):
-        return all(it.rpartition(".")[2] in _HARMLESS for it in binding.decorators)
+        return all(is_harmless_decorator(it.rpartition(".")[2]) for it in binding.decorators)
     return True
 
 

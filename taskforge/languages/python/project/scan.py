@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
 
 import libcst as cst
 
 from taskforge.languages.python.index import last_name
 from taskforge.languages.python.layout import Layout
 from taskforge.languages.python.project.bindings import import_origin
-from taskforge.languages.python.project.parts import Module, Node, Origin, Ref, Role, When
-from taskforge.languages.python.project.scopes import Scope, Scopes
+from taskforge.languages.python.project.known import is_harmless_decorator, is_reading_base
+from taskforge.languages.python.project.parts import Module, Node, Origin, Ref, When
+from taskforge.languages.python.project.places import Places
+from taskforge.languages.python.project.scopes import Scope
 from taskforge.languages.python.syntax import (
     bound_names,
     children,
@@ -27,10 +26,6 @@ from taskforge.languages.python.syntax import (
 
 __all__ = ["scan"]
 
-_WORD: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
-#: Text that may be a name, a dotted name, an entry point or an annotation; prose is none of these.
-_TELLING: Final = re.compile(r"[\w.\[\]|:]+(?:(?:, ?| \| )[\w.\[\]|:]+)*")
-_LONGEST: Final = 200
 
 
 def scan(module: Module, layout: Layout) -> None:
@@ -51,19 +46,12 @@ def _has_future(module: cst.Module) -> bool:
     return False
 
 
-class _Scanner:
+class _Scanner(Places):
     def __init__(self, module: Module, layout: Layout) -> None:
-        self._module = module
-        self._layout = layout
+        super().__init__(module, layout)
         self._deferred = _has_future(layout.module)
-        self._scopes = Scopes(module.nodes)
-        self._when: When = "import"
-        self._role: Role = "value"
         self._guarded = False
-        self._in_annotation = False
-        self._handlers: dict[type[cst.CSTNode], Callable[[Any], None]] = {
-            cst.Name: lambda node: self._name(node, ()),
-            cst.Attribute: self._attribute,
+        self._handlers |= {
             cst.Call: self._call,
             cst.Arg: lambda node: self._as("value", node.value),
             cst.FunctionDef: self._function,
@@ -83,8 +71,6 @@ class _Scanner:
             cst.Try: self._try,
             cst.TryStar: self._try,
             cst.Expr: self._expression,
-            cst.SimpleString: self._string,
-            cst.ConcatenatedString: self._string,
             cst.For: self._for,
             cst.AsName: lambda node: self._target(node.name),
             cst.Global: lambda _node: None,
@@ -99,65 +85,6 @@ class _Scanner:
             cst.ParamSpec: lambda node: self._children(node, skip="name"),
         }
 
-    def visit(self, node: cst.CSTNode) -> None:
-        handler = self._handlers.get(type(node))
-        if handler is not None:
-            handler(node)
-        else:
-            for child in children(node):
-                self.visit(child)
-
-    def _children(self, node: cst.CSTNode, *, skip: str) -> None:
-        passed = getattr(node, skip)
-        for child in children(node):
-            if child is not passed:
-                self.visit(child)
-
-    @contextmanager
-    def _during(self, when: When | None = None, role: Role | None = None) -> Iterator[None]:
-        before = self._when, self._role
-        # What is never evaluated holds nothing that is.
-        self._when = when if when is not None and self._when != "never" else self._when
-        self._role = role or self._role
-        yield
-        self._when, self._role = before
-
-    def _as(self, role: Role, node: cst.CSTNode | None) -> None:
-        if node is not None:
-            with self._during(role=role):
-                self.visit(node)
-
-    def _add(self, node: cst.CSTNode, names: tuple[str, ...], **more: Any) -> None:
-        self._module.refs.append(Ref(self._module, self._layout.start(node), names, self._when, self._role, **more))
-
-    def _name(self, root: cst.Name, names: tuple[str, ...]) -> None:
-        found = self._scopes.look_up(root.value)
-        if found.where == "module":
-            self._add(root, (root.value, *names))
-        elif found.where == "member":
-            self._add(root, (root.value, *names), scope=found.scope)
-        elif found.where == "import":
-            self._add(root, (root.value, *names), origin=found.origin)
-        else:
-            owner = self._scopes.class_node if found.receiver else None
-            for position, name in enumerate(names):
-                self._add(root, (name,), doubtful=True, scope=owner if position == 0 else None)
-
-    def _attribute(self, node: cst.Attribute) -> None:
-        names: list[str] = []
-        inner: cst.BaseExpression = node
-        while isinstance(inner, cst.Attribute):
-            names.append(inner.attr.value)
-            inner = inner.value
-        names.reverse()
-        if isinstance(inner, cst.Name):
-            self._name(inner, tuple(names))
-            return
-        owner = self._scopes.class_node if _is_super(inner) else None
-        self._as("value", inner) if not isinstance(inner, cst.Call) else self.visit(inner)
-        for position, name in enumerate(names):
-            self._add(node, (name,), doubtful=True, scope=owner if position == 0 else None)
-
     def _call(self, node: cst.Call) -> None:
         self._as("call", node.func)
         for argument in node.args:
@@ -170,7 +97,7 @@ class _Scanner:
         generic = {it.param.name.value for it in node.type_parameters.params} if node.type_parameters else set()
         with self._generic(node.type_parameters, generic):
             # A decorator may read annotations that nobody else evaluates.
-            self._annotations(node, read=bool(node.decorators))
+            self._annotations(node, read=not all(map(_is_blind, node.decorators)))
         scope = Scope(local_names(node) | generic)
         first = next(parameters(node.params), None)
         static = any(last_name(it.decorator) == "staticmethod" for it in node.decorators)
@@ -319,7 +246,7 @@ class _Scanner:
         else:
             owner: Node | None = self._scopes.class_node
             # A base or a decorator may read the annotations of a class, and evaluate them.
-            self._annotation(node.annotation, read=owner is not None and (bool(owner.bases) or owner.class_decorated))
+            self._annotation(node.annotation, read=owner is not None and _reads_annotations(owner))
         self._as("value", node.value)
 
     def _if(self, node: cst.If) -> None:
@@ -347,29 +274,16 @@ class _Scanner:
         if not is_string(node.value) or isinstance(node.value, cst.FormattedString):
             self._as("value", node.value)
 
-    def _string(self, node: cst.SimpleString | cst.ConcatenatedString) -> None:
-        if isinstance(node, cst.ConcatenatedString):
-            self.visit(node.left)
-            self.visit(node.right)
-            return
-        if "b" in node.prefix.lower():
-            return
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            value = node.evaluated_value
-        if not isinstance(value, str) or not 0 < len(value) <= _LONGEST or not _TELLING.fullmatch(value):
-            return
-        if self._in_annotation:
-            for found in _WORD.finditer(value):
-                self._add(node, tuple(found[0].split(".")))
-            return
-        self._module.refs.append(
-            Ref(self._module, self._layout.start(node), (value,), self._when, "string", doubtful=True)
-        )
+def _is_blind(decorator: cst.Decorator) -> bool:
+    inner = decorator.decorator
+    return is_harmless_decorator(last_name(inner.func if isinstance(inner, cst.Call) else inner))
 
 
-def _is_super(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "super"
+def _reads_annotations(owner: Node) -> bool:
+    decorators = [it for binding in owner.bindings for it in binding.decorators]
+    if not all(is_harmless_decorator(it.rpartition(".")[2]) for it in decorators):
+        return True
+    return any(not it or is_reading_base(it[-1]) for it in owner.bases)
 
 
 def _is_main(test: cst.BaseExpression) -> bool:
