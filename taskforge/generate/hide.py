@@ -69,7 +69,7 @@ def hide(
     language: Language,
     project: Project | None = None,
     whole: Collection[str] = (),
-    keep_data: bool = False,
+    only_tests: bool = False,
 ) -> Hiding:
     """Decide what goes out of sight.
 
@@ -78,7 +78,7 @@ def hide(
         required: ids that judge.
         project: of the same tests; without one every file that holds a hidden definition goes whole.
         whole: files that go whole although a part of them could stay.
-        keep_data: leave all data in sight.
+        only_tests: cut definitions of tests alone: helpers in files of their own, and all data, stay in sight.
 
     Raises:
         TaskRejected: ``tests_inseparable`` when a hidden test lies in a product file or a ``conftest.py``, or in a file
@@ -89,7 +89,7 @@ def hide(
     for _attempt in range(len(tree) + 1):
         closed = suite.closed(required, files)
         _refuse_inseparable(closed, tree, language)
-        parts, along, notes, again = _cut(closed, suite, tree, language, project, whole)
+        parts, along, notes, again = _cut(closed, suite, tree, language, project, whole, only_tests=only_tests)
         if not again:
             break
         files = closed.files | again
@@ -106,8 +106,8 @@ def hide(
         along={path: names for path, names in sorted(along.items()) if names},
         notes=notes,
     )
-    if keep_data:
-        return replace(hiding, notes=(*notes, "data of hidden tests stays: what remains could not do without it"))
+    if only_tests:
+        return replace(hiding, notes=(*notes, "helpers and data stay: what remains did not run without them"))
     data = hidden_data(
         tree,
         Hidden(definitions=closed.definitions, files=frozenset(gone), pruned=left),
@@ -210,6 +210,8 @@ def _cut(
     language: Language,
     project: Project | None,
     whole: Collection[str],
+    *,
+    only_tests: bool,
 ) -> tuple[dict[str, bytes | None], dict[str, tuple[str, ...]], tuple[str, ...], set[str]]:
     """``(path -> what is left of a file that is cut, names that went along, notes, files that have to go whole)``."""
     names: dict[str, set[str]] = defaultdict(set)
@@ -231,7 +233,7 @@ def _cut(
     parts: dict[str, bytes | None] = {}
     along: dict[str, tuple[str, ...]] = {}
     again: set[str] = set()
-    helpers = _helpers(tree, language, suite, {*partly, *closed.files})
+    helpers = [] if only_tests else _helpers(tree, language, suite, {*partly, *closed.files})
     for path in [*sorted(partly), *helpers]:
         cut = partly.get(path, set())
         also = {**gone, **{other: found for other, found in partly.items() if other != path}}

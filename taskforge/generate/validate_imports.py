@@ -129,7 +129,11 @@ def importable(
         and _in_package(path, tree)
     ]
     spec = SandboxSpec(environment=environment, tree=tree, protected=protected, limits=limits)
-    said, seconds = _imported(pool, spec, [(path, "") for path in paths])
+    try:
+        said, seconds = _imported(pool, spec, [(path, "") for path in paths])
+    except TaskRejected as hopeless:
+        # A product that cannot be imported as a whole within the limits: no module of it is asked for.
+        return Imports(modules={}, others=dict.fromkeys(paths, hopeless.message))
     good = {path: name for path, name in said.items() if not name.startswith("!")}
     bad = {path: why.removeprefix("! ") for path, why in said.items() if why.startswith("!")}
     return Imports(modules=good, others=bad, seconds=seconds)
