@@ -83,7 +83,7 @@ CASES = {
     "asks": (b"def f(a):\n    b = a\n    return b * 2\n", b"def test_f(): assert f(1) == 2\n", ""),
     "asks twice": (
         b"def f(a):\n    b = a\n    return b * 2\n",
-        b"def test_f(): assert f(0) == 0\ndef test_g(): assert f(1) == 2\n",
+        b"def test_f(): assert f(0) == 0\n# in a file of its own\ndef test_g(): assert f(1) == 2\n",
         "",
     ),
     "hangs": (b"def f(a):\n    b = a\n    return b - 1\n", b"def test_f():\n    a = 3\n    while a != -1: a = f(a)\n", ""),
@@ -101,14 +101,13 @@ def test_what_a_trivial_body_resolves_is_refused(
     pool: Pool,
 ) -> None:
     code, tests, name = CASES[case]
-    original = shop.tree.with_changes(
-        {"shop/extra.py": Entry(code), "tests/test_extra.py": Entry(b"from shop.extra import f\n" + tests)}
-    )
-    record = shop_map.tests[0]
-    ids = [f"tests/test_extra.py::test_{one}" for one in ("f", "g") if b"test_" + one.encode() in tests]
+    parts = tests.split(b"# in a file of its own\n")
+    files = {f"tests/test_extra_{number}.py": Entry(b"from shop.extra import f\n" + it) for number, it in enumerate(parts)}
+    original = shop.tree.with_changes({"shop/extra.py": Entry(code), **files})
+    ids = [f"{path}::test_{'fg'[number]}" for number, path in enumerate(files)]
     records = tuple(
-        record.model_copy(update={"id": it, "file": "tests/test_extra.py", "seconds": 0.1 / (n + 1)})
-        for n, it in enumerate(ids)
+        shop_map.tests[0].model_copy(update={"id": it, "file": it.partition("::")[0], "seconds": 0.1 * number})
+        for number, it in enumerate(ids)
     )
     candidate = Candidate(symbols=tuple(PYTHON.index("shop/extra.py", code)))
     removal = remove(original, candidate, PYTHON)
