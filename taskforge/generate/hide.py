@@ -229,7 +229,9 @@ def _cut(
             raise TaskRejected("tests_inseparable", f"{path} has to be hidden whole, and {needed[path]} imports it")
     if project is None:
         return {}, {}, (), {*partly, *needed.values()} - closed.files
-    gone = {path: top_level(tree[path].data) for path in closed.files - partly.keys()}
+    # What cannot be read uses nothing that is known of.
+    readable = [path for path in closed.files if language.is_source(path) and path not in project.skipped]
+    gone = {path: top_level(tree[path].data) for path in readable if path not in partly}
     parts: dict[str, bytes | None] = {}
     along: dict[str, tuple[str, ...]] = {}
     again: set[str] = set()

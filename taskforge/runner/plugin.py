@@ -199,9 +199,11 @@ def run(job, fd):
             # type: (Any) -> None
             reporter.pytest_collectreport(report)
 
-        @pytest.hookimpl(tryfirst=True)
+        @pytest.hookimpl(hookwrapper=True, tryfirst=True)
         def pytest_runtest_makereport(self, item, call):
-            # type: (Any, Any) -> None
+            # type: (Any, Any) -> Any
+            # Afterwards: for unittest's tests the exception is put into the call by another hook.
+            yield
             reporter.pytest_runtest_makereport(item, call)
 
         @pytest.hookimpl(tryfirst=True)

@@ -2,5 +2,5 @@ import pytest
 
 
 @pytest.fixture
-def prices():
+def two_prices():
     return [100, 250]

@@ -25,8 +25,8 @@ def reduced():
     return _stored("discounts.json")
 
 
-def test_total(prices):
-    assert module.total(prices) == 350
+def test_total(two_prices):
+    assert module.total(two_prices) == 350
 
 
 @pytest.mark.parametrize(("price", "percent", "left"), CASES)
