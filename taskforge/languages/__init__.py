@@ -66,7 +66,13 @@ class Project(Protocol):
     """Path -> reason. One file that cannot be read never ends a repository: it is not edited, nor searched for uses."""
 
     def plan(
-        self, mode: Mode, units: Sequence[str], files: Sequence[str] = (), *, pinned: Mapping[str, str] = {}
+        self,
+        mode: Mode,
+        units: Sequence[str],
+        files: Sequence[str] = (),
+        *,
+        pinned: Mapping[str, str] = {},
+        running: Collection[str] = (),
     ) -> Plan:
         """The edit that takes ``units`` and ``files`` out.
 
@@ -78,6 +84,8 @@ class Project(Protocol):
             files: paths that go whole.
             pinned: unit key -> why it has to stay as a stub, for what only the caller knows: a test module that stays
                 imports it at the top.
+            running: keys of functions that were seen to run while modules were imported: these stay as they are. What
+                can be told of that by reading is found without being named here.
 
         Raises:
             SkippedFile: when it cannot be done; ``reason`` says why: ``unit_unknown``, ``runs_at_import``,

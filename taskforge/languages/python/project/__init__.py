@@ -36,9 +36,15 @@ class PythonProject:
         self._pruner = Pruner(graph, nodes, skipped)
 
     def plan(
-        self, mode: Mode, units: Sequence[str], files: Sequence[str] = (), *, pinned: Mapping[str, str] = _NOTHING
+        self,
+        mode: Mode,
+        units: Sequence[str],
+        files: Sequence[str] = (),
+        *,
+        pinned: Mapping[str, str] = _NOTHING,
+        running: Collection[str] = (),
     ) -> Plan:
-        return self._planner.plan(mode, units, files, pinned)
+        return self._planner.plan(mode, units, files, pinned, running)
 
     def prune(
         self, path: str, names: Collection[str], *, also: Mapping[str, Collection[str]] = MappingProxyType({})

@@ -8,13 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from taskforge.languages.python.project.graph import Graph
 from taskforge.languages.python.project.parts import Module, Node, Ref
 from taskforge.languages.python.project.policy import is_private
+from taskforge.languages.python.project.running import running as find_running
 from taskforge.model import Symbol
 
 __all__ = ["Closure", "Regions"]
-
-#: Run while classes are made or subscripted, or used as decorators: a stub of these would break imports.
-_MAKING = frozenset({"__init_subclass__", "__class_getitem__", "__set_name__", "__prepare__", "__mro_entries__"})
-_CALLED = frozenset({"__init__", "__new__", "__post_init__", "__call__", "__attrs_post_init__", "__get__"})
 
 
 class Regions:
@@ -47,11 +44,14 @@ class Closure:
         editable: Callable[[Module], bool],
         may_join: Callable[[Graph, Node], bool],
         fixtures: bool = False,
+        running: Iterable[Node] = (),
     ) -> None:
         self._graph = graph
         self._editable = editable
         self._may_join = may_join
         self._fixtures = fixtures
+        self._known_running = tuple(running)
+        self._runs: dict[Node, Ref | None] = {}
         self.wanted = dict.fromkeys(wanted)
         self.files = dict.fromkeys(files)
         self.stubbed: dict[Node, str] = {}
@@ -67,11 +67,14 @@ class Closure:
             if ref.when == "import" and ref.role != "import" and self._editable(ref.module) and not gone.holds(ref):
                 yield ref
 
-    def breaks_import(self, node: Node) -> Ref | None:
-        """A place that would run into a stub of ``node`` while modules are imported."""
-        if node.is_class:
-            return None
-        return next((it for it in self.import_uses(node, self.gone()) if self._graph.is_called(node, it)), None)
+    def find_running(self) -> dict[Node, str]:
+        """Wanted functions that would be run into while modules are imported, and why that is thought."""
+        self._runs = find_running(self._graph, self.gone(), self._known_running)
+        return {
+            node: why_needed(node, use) if (use := self._runs[node]) else f"{node.name} was seen to run at import"
+            for node in self.wanted
+            if node in self._runs and not node.is_class
+        }
 
     def settle(self, pinned: Mapping[Node, str]) -> None:
         """Find what has to stay as a stub: a stub keeps its decorators, and they may keep others."""
@@ -91,28 +94,13 @@ class Closure:
         """The functions of a node that stays whose bodies go."""
         if not node.is_class:
             return [it for part in (node, *node.guests) for it in part.symbols if it.body.start < it.body.end]
-        gone = self.gone_without(node)
-        uses = list(self.import_uses(node, gone))
-        kept = _MAKING if uses else frozenset()
-        if any(self._graph.is_called(node, it) for it in uses) or _is_metaclass(node):
-            kept |= _CALLED
         found = []
         for member in node.within():
-            called = any(self._graph.is_called(member, it) for it in self.import_uses(member, gone))
-            if member.name not in kept and not called and not member.is_class:
+            if member not in self._runs and not member.is_class:
                 found += self.stubs(member)
         return found
 
     # What is gone
-
-    def gone_without(self, node: Node) -> Regions:
-        regions = Regions()
-        for module in self.files:
-            regions.add(module, [(0, len(module.source) + 1)])
-        for it in self.wanted:
-            if it is not node and it not in self.stubbed:
-                regions.add(it.module, it.spans())
-        return regions
 
     def gone(self, *, joined: bool = True) -> Regions:
         """All bytes that go, as far as is known."""
@@ -248,10 +236,6 @@ def why_needed(node: Node, use: Ref) -> str:
     how = {"decorator": "as a decorator", "base": "as a base class", "annotation": "in an annotation"}
     line = len(use.module.source[: use.at].splitlines()) or 1
     return f"{use.module.path}:{line} uses {node.name} {how.get(use.role, 'as a value')} while it is imported"
-
-
-def _is_metaclass(node: Node) -> bool:
-    return any(it and (it[-1] == "type" or it[-1].endswith("Meta")) for it in node.bases)
 
 
 def _means_import(node: Node, ref: Ref) -> bool:

@@ -27,7 +27,9 @@ def cut_elements(
         is_tuple: one element left needs its comma.
     """
     kept = [index for index in range(len(items)) if index not in gone]
-    cuts = []
+    cuts: list[Cut] = []
+    if brackets and is_tuple and gone and len(kept) == 1 and _comma(layout, items[kept[0]][1]) == items[kept[0]][1]:
+        cuts.append((items[kept[0]][1], items[kept[0]][1], b","))
     for index in sorted(gone):
         if brackets:
             cuts.append(_bracketed(layout, items, index, kept, is_tuple=is_tuple))

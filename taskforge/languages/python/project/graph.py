@@ -36,6 +36,13 @@ class Graph:
         """What a use passes, its end last."""
         self.partial: set[Ref] = set()
         """Uses whose last names could not be told: what they name is not what is called."""
+        self.import_calls = [
+            ref
+            for module in modules.values()
+            if module.product
+            for ref in module.refs
+            if ref.when == "import" and ref.role in {"call", "decorator", "base"}
+        ]
         for module in modules.values():
             for node in module.every():
                 if node.scope is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from typing import Final
 
 from taskforge.languages import SkippedFile
@@ -41,6 +42,8 @@ def lines_of(layout: Layout, start: int, end: int, *, compound: bool) -> tuple[i
     source = layout.source
     first = layout.line(start)
     margin = source[layout.line_start(first) : start]
+    if first == 1 and margin.startswith(BOM_UTF8):
+        margin = b""
     behind = layout.line_bytes(layout.line(end))[end - layout.line_start(layout.line(end)) :]
     above = layout.line_bytes(first - 1) if first > 1 else b""
     if margin.strip(b" \t\f") or not re.fullmatch(rb"[ \t\f;]*(?:#.*)?", behind, re.DOTALL) or above.endswith(b"\\"):
@@ -50,7 +53,8 @@ def lines_of(layout: Layout, start: int, end: int, *, compound: bool) -> tuple[i
     bottom = layout.line(end)
     if compound:
         bottom = _comments_below(layout, bottom, indent)
-    return _offset(layout, top) + (len(margin) - len(indent) if top == first else 0), _offset(layout, bottom + 1)
+    begin = start - len(indent) if top == first else _offset(layout, top)
+    return begin, _offset(layout, bottom + 1)
 
 
 def tidied(layout: Layout, cuts: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -64,7 +68,7 @@ def tidied(layout: Layout, cuts: list[tuple[int, int]]) -> list[tuple[int, int]]
     for start, end in joined:
         first = layout.line(start)
         if layout.line_start(first) != start:
-            # A form feed before it stays, and so do the lines around that.
+            # A byte order mark or a form feed before it stays, and so do the lines around that.
             result.append((start, end))
             continue
         after = layout.line(end) if end < len(layout.source) else layout.lines + 1
@@ -116,7 +120,8 @@ def _blanks(layout: Layout, top: int, bottom: int) -> tuple[int, int]:
         after += 1
     if _offset(layout, bottom + 1 + after) >= len(layout.source) or 0 < before <= after:
         return top - before, bottom
-    header = layout.line_bytes(top - 1 - before).rstrip() if top - 1 - before >= 1 else b""
+    # At the top of the file, or first in a block.
+    header = layout.line_bytes(top - 1 - before).rstrip() if top - 1 - before >= 1 else b":"
     if (before and before > after) or header.endswith(b":"):
         return top, bottom + after
     return top, bottom

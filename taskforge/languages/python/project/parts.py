@@ -132,6 +132,8 @@ class Ref:
     """The class in whose body the first name is looked up before the module."""
     origin: Origin | None = None
     """When the first name is imported within a function."""
+    nested: bool = False
+    """In a function within a function: calling the outer one does not run it."""
     doubtful: bool = False
     """An attribute of something unknown, or a string: ``names`` is one name, looked up nowhere."""
 

@@ -69,7 +69,9 @@ class Places:
                 self.visit(node)
 
     def _add(self, node: cst.CSTNode, names: tuple[str, ...], **more: Any) -> None:
-        self._module.refs.append(Ref(self._module, self._layout.start(node), names, self._when, self._role, **more))
+        nested = self._scopes.depth > 1
+        start = self._layout.start(node)
+        self._module.refs.append(Ref(self._module, start, names, self._when, self._role, nested=nested, **more))
 
     def _name(self, root: cst.Name, names: tuple[str, ...]) -> None:
         found = self._scopes.look_up(root.value)

@@ -33,7 +33,14 @@ class Planner:
         self._graph = graph
         self._nodes = nodes
 
-    def plan(self, mode: Mode, units: Sequence[str], files: Sequence[str], pinned: Mapping[str, str]) -> Plan:
+    def plan(
+        self,
+        mode: Mode,
+        units: Sequence[str],
+        files: Sequence[str],
+        pinned: Mapping[str, str],
+        running: Collection[str],
+    ) -> Plan:
         for key in (*units, *pinned):
             if key not in self._nodes:
                 raise SkippedFile("unit_unknown", f"{key} is not among the units of this project")
@@ -43,7 +50,9 @@ class Planner:
         wanted = [self._nodes[key] for key in units]
         if mode == "stub":
             return self._stub(wanted)
-        return self._remove(wanted, files, {self._nodes[key]: why for key, why in pinned.items()})
+        pins = {self._nodes[key]: why for key, why in pinned.items()}
+        # Keys of functions that are no units of their own are of no interest here.
+        return self._remove(wanted, files, pins, [self._nodes[it] for it in running if it in self._nodes])
 
     def _stub(self, wanted: Iterable[Node]) -> Plan:
         by_path: dict[str, dict[str, Symbol]] = defaultdict(dict)
@@ -62,13 +71,16 @@ class Planner:
             raise SkippedFile("nothing_removed", "none of the units has a body that a stub could replace")
         return Plan(changes=changes, removed=removed, stubbed=stubbed)
 
-    def _remove(self, wanted: Iterable[Node], files: Sequence[str], pinned: Mapping[Node, str]) -> Plan:
+    def _remove(
+        self, wanted: Iterable[Node], files: Sequence[str], pinned: Mapping[Node, str], running: Iterable[Node]
+    ) -> Plan:
         notes: list[str] = []
         whole = [self._graph.modules[it] for it in files if it in self._graph.modules]
-        closure = Closure(self._graph, wanted, whole, editable=_is_product, may_join=may_join)
+        closure = Closure(self._graph, wanted, whole, editable=_is_product, may_join=may_join, running=running)
         self._keep_files(closure, pinned, notes)
         self._keep_units(closure, notes)
         closure.settle(pinned)
+        self._keep_units(closure, notes)
         self._keep_idle(closure, notes)
         if not closure.wanted and not closure.files and len(files) == len(whole):
             raise SkippedFile("nothing_removed", "; ".join(notes) or "there is nothing to take out")
@@ -118,13 +130,10 @@ class Planner:
 
     def _keep_units(self, closure: Closure, notes: list[str]) -> None:
         """What is called while modules are imported has to work; alone it cannot be taken out."""
-        while True:
-            uses = {node: use for node in closure.wanted if (use := closure.breaks_import(node)) is not None}
-            if not uses:
-                return
-            for node, use in uses.items():
+        while found := closure.find_running():
+            for node, why in found.items():
                 del closure.wanted[node]
-                notes.append(f"{node.key} is kept: {why_needed(node, use)}")
+                notes.append(f"{node.key} is kept: {why}")
             if not closure.wanted and not closure.files:
                 raise SkippedFile("runs_at_import", "; ".join(notes))
 

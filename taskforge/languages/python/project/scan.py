@@ -98,7 +98,7 @@ class _Scanner(Places):
         with self._generic(node.type_parameters, generic):
             # A decorator may read annotations that nobody else evaluates.
             self._annotations(node, read=not all(map(_is_blind, node.decorators)))
-        scope = Scope(local_names(node) | generic)
+        scope = Scope(local_names(node) | generic, is_function=True)
         first = next(parameters(node.params), None)
         static = any(last_name(it.decorator) == "staticmethod" for it in node.decorators)
         if self._scopes.stack and self._scopes.stack[-1].is_class and first is not None and not static:
@@ -144,7 +144,7 @@ class _Scanner(Places):
 
     def _lambda(self, node: cst.Lambda) -> None:
         self._defaults(node.params)
-        self._scopes.stack.append(Scope(local_names(node)))
+        self._scopes.stack.append(Scope(local_names(node), is_function=True))
         with self._during("call", "value"):
             self.visit(node.body)
         self._scopes.stack.pop()

@@ -19,6 +19,8 @@ class Scope:
     is_class: bool = False
     node: Node | None = None
     imports: dict[str, Origin] = field(default_factory=dict)
+    is_function: bool = False
+    """Of a function or lambda, not of a comprehension or of type parameters."""
     receiver: str = ""
     """Of a method: the name of its first parameter."""
 
@@ -43,6 +45,11 @@ class Scopes:
     @property
     def in_function(self) -> bool:
         return any(not it.is_class for it in self.stack)
+
+    @property
+    def depth(self) -> int:
+        """How many functions are around."""
+        return sum(it.is_function for it in self.stack)
 
     @property
     def class_node(self) -> Node | None:

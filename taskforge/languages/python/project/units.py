@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from taskforge.languages.python.project.graph import Graph
 from taskforge.languages.python.project.parts import Module, Node, Ref
 from taskforge.languages.python.project.policy import is_dunder, is_private
+from taskforge.languages.python.project.running import Nowhere, running
 from taskforge.model import Span, Symbol, Unit
 from taskforge.model.feature import UnitKind
 
@@ -90,6 +91,7 @@ def make_units(graph: Graph, nodes: Mapping[str, Node]) -> dict[str, Unit]:
                 else:
                     uses[owner][target] = uses[owner].get(target, 0) + 1
                     used_by[target][owner] = used_by[target].get(owner, 0) + 1
+    at_import |= running(graph, Nowhere(), ()).keys()
     return {
         key: _unit(
             node,
