@@ -98,7 +98,8 @@ def describe(
     judge = Judge(before, after, hidden or {}, required)
     secret = body_lines(removed.values())
     facts = Facts(judge=judge, after=after, secret=secret, why_stub=why_stub or {}, tests_visible=tests_visible)
-    named = [it for key in _keys(candidate) for it in judge.gone if (it.path, it.qualname) == key]
+    names = _named(candidate, judge.gone)
+    named = [it for group in names.values() for it in group]
     if not named or (candidate.mode == "stub" and not all(it.stays for it in named)):
         what = f"the workspace does not show {candidate.name} as mode {candidate.mode} leaves it"
         raise TaskRejected("statement_unclear", what)
@@ -107,7 +108,7 @@ def describe(
     for it in told:
         groups.setdefault((it.path, it.qualname), []).append(it)
     body = [paragraph for group in groups.values() for paragraph in section(group, facts)]
-    first = [f"# Implement {_title(named)}", _task(told, after)]
+    first = [f"# Implement {_title(list(names))}", _task(told, after)]
     judging = ["## How it is judged", _judging(tests_visible=tests_visible, stays=all(it.stays for it in told))]
 
     def written(holes: Sequence[Hole]) -> str:
@@ -143,6 +144,19 @@ def _keys(candidate: Candidate) -> list[tuple[str, str]]:
     return list(dict.fromkeys(units or named))
 
 
+def _named(candidate: Candidate, gone: Sequence[Gone]) -> dict[str, list[Gone]]:
+    """Name -> what is gone of it, for all that the candidate names. A class that had to stay is told by its members; a
+    method whose class went along is told with the class."""
+    found: dict[str, list[Gone]] = {}
+    for path, name in _keys(candidate):
+        here = [it for it in gone if it.path == path]
+        own = [it for it in here if it.qualname == name or it.qualname.startswith(f"{name}.")]
+        outer = [it for it in here if it.kind == "class" and name.startswith(f"{it.qualname}.")]
+        if own or outer:
+            found.setdefault(name if own else outer[0].qualname, []).extend(own or outer)
+    return found
+
+
 def _is_told(gone: Gone, facts: Facts) -> bool:
     """Whether a solver needs to know of it: helpers that only the removed code called are his own affair."""
     if gone.stays or gone.name in facts.judge.wanted:
@@ -156,10 +170,9 @@ def _is_told(gone: Gone, facts: Facts) -> bool:
     return gone.public or bool(facts.sites(gone))
 
 
-def _title(named: Sequence[Gone]) -> str:
-    names = list(dict.fromkeys(f"`{it.qualname}`" for it in named))
+def _title(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-    return ", ".join(names[:_NAMES]) + more
+    return ", ".join(f"`{name}`" for name in names[:_NAMES]) + more
 
 
 def _listed(paths: Sequence[str]) -> str:

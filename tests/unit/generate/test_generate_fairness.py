@@ -172,7 +172,7 @@ def test_texts_and_numbers_that_only_the_code_knew_have_to_be_told() -> None:
         ("value", "`unknown option: \N{HORIZONTAL ELLIPSIS}`")
     ]
     assert told("def test_it():\n    assert repr(r) == '<there>'\n") == [("value", "`<\N{HORIZONTAL ELLIPSIS}>`")]
-    assert told("def test_it():\n    assert x == 'common text' and y == 7\n") == []
+    assert told("def test_it():\n    assert x == 'common text' and y == 7 and z == 4711\n") == []
 
 
 def test_an_answer_in_full_cannot_be_told() -> None:
@@ -202,6 +202,8 @@ def test_only_required_tests_and_what_they_may_use_are_asked() -> None:
         "def helper(): x == 31337\n"
     )
     assert told(test, required="t.py::TestA::test_it[a::b]") == [("keyword", "`lenient=`, of `read`"), ("value", "`31337`")]
+    both = Judge(BEFORE, AFTER, {"t.py": test.encode()}, ["t.py::TestA::test_it", "u.py::test_it"]).holes("")
+    assert [(hole.kind, hole.tell) for hole in both] == [("keyword", "`lenient=`, of `read`"), ("value", "`31337`")]
     # An inherited test is found by its name.
     assert told(test, required="t.py::TestC::test_it") == [
         ("keyword", "`lenient=`, of `read`"), ("value", "`lenient-result`"), ("value", "`31337`"),

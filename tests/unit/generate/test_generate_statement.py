@@ -92,6 +92,20 @@ def test_call_sites_are_product_code_and_the_workspaces() -> None:
     assert "- `p/use.py:5`: `` z = c.load('`') ``" in text
 
 
+def test_a_local_variable_of_the_same_name_and_a_line_of_the_body_are_no_call_sites() -> None:
+    before = TREE.with_changes({
+        "p/use.py": Entry(b"from p.m import first\n\ndef f(first):\n    return first(9)\n\n\nb = first(a) + 10\nc = first(8)\n"),
+        "p/other.py": Entry(b"def first(): ...\n\n\nd = first(7)\n"),
+        "p/far.py": Entry(b"from p import m\n\ndef f(x):\n    x.first(6)\n    return m.first(5)\n"),
+    })  # fmt: skip
+    candidate = Candidate(symbols=(symbol("first"),))
+    after = remove(before, candidate, PYTHON).tree
+    found = describe(candidate, before, after, removed={"k": b"    b = first(a) + 10\n"}).text
+    assert [line for line in found.splitlines() if line.startswith("- `p/")] == [
+        "- `p/far.py:5`, in `f`: `return m.first(5)`", "- `p/use.py:8`: `c = first(8)`",
+    ]  # fmt: skip
+
+
 def test_a_statement_tells_nothing_of_the_body() -> None:
     for name in ("first", "C.load"):
         candidate = Candidate(symbols=(symbol(name),))
@@ -256,6 +270,24 @@ def test_a_class_that_is_gone_is_told_with_bases_fields_and_methods() -> None:
     assert "### `Store.put`" in text
     assert "_flush" not in text
     assert "- `KeyError`, with the message `\N{HORIZONTAL ELLIPSIS} is reserved`" in text
+
+
+def test_a_method_whose_class_went_along_is_told_with_the_class() -> None:
+    method = next(it for it in PYTHON.index("src/shop/store.py", FEATURE) if it.qualname == "Store.put")
+    candidate = Candidate(mode="remove", symbols=(method,), units=("src/shop/store.py::Store.put",))
+    found = describe(candidate, WHOLE, LEFT, removed=REMOVED)
+    assert found.text.startswith("# Implement `Store`\n")
+
+
+def test_a_class_that_had_to_stay_is_told_by_its_members() -> None:
+    put = b"        if key in _TABLE:\n            raise KeyError(f\"{key} is reserved\")\n        self[key] = value\n"
+    after = WHOLE.with_changes({"src/shop/store.py": Entry(FEATURE.replace(put, b"        raise NotImplementedError\n"))})
+    method = next(it for it in PYTHON.index("src/shop/store.py", FEATURE) if it.qualname == "Store.put")
+    candidate = Candidate(mode="remove", symbols=(method,), units=("src/shop/store.py::Store",))
+    why = {"src/shop/store.py::Store.put": "a module-level name is bound to it"}
+    text = describe(candidate, WHOLE, after, removed={"k": put}, why_stub=why).text
+    assert text.startswith("# Implement `Store`\n\nThe code of the method below has been removed")
+    assert "Its head is still there: a module-level name is bound to it." in text
 
 
 def test_constants_are_told_and_private_helpers_only_where_somebody_needs_them() -> None:

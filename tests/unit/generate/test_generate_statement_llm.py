@@ -5,6 +5,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -144,9 +145,11 @@ def test_prose_joins_the_template_and_is_recorded(caplog: pytest.LogCaptureFixtu
         (says("Shop.best " * 2000), "nonsense", 2),
         (says("I'm sorry, but I cannot help with Shop.best, since it would go against what I was told to do here."), "refused", 1),
         (says(PROSE, refusal="no"), "refused", 1),
+        (raw(json.dumps({"choices": [{"message": {"content": PROSE}, "finish_reason": "length"}]}).encode()), "cut", 1),
         (says(f"{PROSE}\n\n```python\nx = 1\n```"), "shape", 2),
         (says(f"# Shop\n\n{PROSE}"), "shape", 2),
         (says(f"{PROSE} Write `found = sorted(self.vault.items(), key=secret_order)`."), "leaks", 2),
+        (says(f"{PROSE} At last, `return found[:limit]`."), "leaks", 2),
         (says(f"{PROSE} First **sorted**(`self`.`vault`.`items`(), with key."), "leaks", 2),
     ],
 )  # fmt: skip
@@ -179,6 +182,15 @@ def test_an_answer_that_does_not_come_in_time_is_not_waited_for(reply: Reply) ->
     assert found.text == TEMPLATE.text
     assert found.report["fallback"] == "timeout"
     assert len(handler.seen) == 1
+
+
+def test_what_the_template_says_may_be_said_again() -> None:
+    run = "raises `ValueError` for a limit below zero, as all do"
+    template = replace(TEMPLATE, text=TEMPLATE.text.replace("A method.", f"A method that {run}."))
+    with serving(says(f"{PROSE} It {run}.")) as handler:
+        removed = {"p/m.py::Shop.best:3": f"if limit < 0:\n    # {run}\n    fail()\n".encode()}
+        assert author(handler.url).write(template, removed, name="Shop.best").report["writer"] == "llm"
+        assert author(handler.url).write(TEMPLATE, removed, name="Shop.best").report["fallback"] == "leaks"
 
 
 def test_an_endpoint_that_keeps_failing_is_given_up() -> None:
