@@ -70,10 +70,51 @@ def test_a_file_that_goes_whole_takes_what_is_inherited_from_it() -> None:
     assert (found.whole, found.tests) == ((A, B), tuple(record.id for record in tests.tests))
 
 
-def test_tests_that_never_run_here_keep_no_file_in_sight() -> None:
+def cut(files: Mapping[str, str], tests: TestMap, *required: str, only_tests: bool = False) -> Hiding:
+    """With a reader."""
+    made = tree(files)
+    project = PYTHON.project({path: it.data for path, it in made.items()}, is_product=lambda path: path.startswith("src/"))
+    return hide(made, tests, required, language=PYTHON, project=project, only_tests=only_tests)
+
+
+XY = "def test_x(): pass\n\n\ndef test_y(): pass\n"
+
+
+def test_a_file_with_another_test_is_cut_and_one_with_none_that_runs_goes_whole() -> None:
     pair = ((f"{A}::test_x", f"{A}::test_x"), (f"{A}::test_y", f"{A}::test_y"))
-    found = whole({A: ""}, suite(*pair, skipped=(f"{A}::test_y",)), f"{A}::test_x")
+    found = cut({A: XY}, suite(*pair), f"{A}::test_x")
+    assert (found.whole, found.pruned, found.tests) == ((), {A: b"def test_y(): pass\n"}, (f"{A}::test_x",))
+    found = cut({A: XY}, suite(*pair, skipped=(f"{A}::test_y",)), f"{A}::test_x")
+    assert (found.whole, found.pruned, found.tests) == ((A,), {}, (f"{A}::test_x", f"{A}::test_y"))
+
+
+def test_a_file_that_others_import_is_cut_although_all_its_tests_go() -> None:
+    files = {A: f"def helper(): return 1\n\n\n{XY}", B: "from test_a import helper\ndef test_z(): helper()\n"}
+    found = cut(files, TWO, f"{A}::test_x", f"{A}::test_y")
+    assert (found.whole, list(found.pruned)) == ((), [A])
+    assert found.pruned[A].startswith(b"def helper")
+    assert b"test_" not in found.pruned[A]
+    assert found.notes == (f"{A} stays in part: {B} imports it",)
+    found = cut({**files, B: ""}, TWO, f"{A}::test_x", f"{A}::test_y")
+    assert (found.whole, found.pruned) == ((A,), {})
+
+
+def test_a_file_that_cannot_be_cut_goes_whole() -> None:
+    found = cut({A: "def test_x(:\n", B: ""}, TWO, f"{A}::test_x")
     assert (found.whole, found.tests) == ((A,), (f"{A}::test_x", f"{A}::test_y"))
+
+
+def test_helpers_in_files_of_their_own_go_unless_told_otherwise() -> None:
+    helpers = "tests/helpers.py"
+    files = {
+        A: "from helpers import h, k\n\n\ndef test_x(): h()\n\n\ndef test_y(): k()\n",
+        helpers: "def h(): return 1\n\n\ndef k(): return 2\n",
+    }
+    found = cut(files, TWO, f"{A}::test_x")
+    assert found.along == {helpers: ("h",)}
+    assert found.pruned[helpers] == b"def k(): return 2\n"
+    found = cut(files, TWO, f"{A}::test_x", only_tests=True)
+    assert (list(found.pruned), found.along) == ([A], {})
 
 
 @pytest.mark.parametrize(
@@ -163,7 +204,7 @@ def test_data_goes_by_the_name_that_only_hidden_code_holds() -> None:
     files = {"tests/data/cut.json": "", "tests/data/left.json": "", "tests/data/third.json": "", "tests/data/none": ""}
     assert data(files) == ("tests/data/cut.json",)
     # By name as well as in code that stays: it is needed.
-    assert data({"tests/data/cut.json": ""}, left=LEFT + "NAME = 'cut.json'\n") == ()
+    assert data({"tests/data/cut.json": "", "tests/helpers.py": "NAME = 'cut.json'\n"}) == ()
     # Data of the product, and links, are not the tests'.
     assert data({"src/pkg/cut.json": ""}) == ()
 
