@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal
 
 from taskforge.generate.statement_formats import Format, formats_in, last_name, numbers_in
-from taskforge.generate.statement_gone import Definition, Gone, definitions, gone_between
+from taskforge.generate.statement_gone import Definition, Gone, definitions, gone_between, is_product_source
 from taskforge.generate.statement_known import Bindings, Known
 from taskforge.generate.statement_places import inline
 from taskforge.generate.statement_uses import Use, relevant, uses_in
@@ -96,10 +96,12 @@ class Judge:
         self._uses: list[Use] = []
         self._numbers: dict[str, str] = {}
         self._seeded = ""
+        # What tests import of each other is laid over a submission with them.
+        modules = [name for name, path in self.before.paths.items() if is_product_source(path)]
         for path, source in hidden.items():
             if path.endswith(".py"):
-                parts = list(relevant(path, source, required))
-                self._uses += uses_in(parts, self.before.paths.keys())
+                parts = relevant(path, source, required)
+                self._uses += uses_in(parts, modules)
                 self._seeded = self._seeded or next((where for where, part in parts if _seeds(part)), "")
                 for where, part in parts:
                     self._numbers.update(dict.fromkeys(numbers_in([part]), where) | self._numbers)

@@ -95,7 +95,7 @@ def describe(
             when hidden tests ask for what nothing can say, or nothing says what a definition does;
             ``statement_tells`` when it would hold a line of the removed code.
     """
-    judge = Judge(before, after, hidden or {}, required)
+    judge = Judge(_comparable(candidate, before, after, removed), after, hidden or {}, required)
     secret = body_lines(removed.values())
     facts = Facts(judge=judge, after=after, secret=secret, why_stub=why_stub or {}, tests_visible=tests_visible)
     names = _named(candidate, judge.gone)
@@ -135,6 +135,12 @@ def refuse_holes(holes: Sequence[Hole], name: str) -> None:
             "undescribed",
             f"{first.where} needs the {first.kind} {first.what[:200]!r} of {name}; nothing a solver may read says so",
         )
+
+
+def _comparable(candidate: Candidate, before: Tree, after: Tree, removed: Mapping[str, bytes]) -> Tree:
+    """``before`` without the files that sealing dropped: build products and caches are no part of the feature."""
+    mine = {*candidate.files, *(key.partition("::")[0] for key in removed), *(path for path, _ in _keys(candidate))}
+    return Tree({path: entry for path, entry in before.items() if path in after or path in mine})
 
 
 def _keys(candidate: Candidate) -> list[tuple[str, str]]:

@@ -122,7 +122,7 @@ def _what(gone: Gone, facts: Facts) -> str:
     noun = _NOUNS.get(gone.kind, gone.kind)
     if gone.stays:
         text = f"A {noun} in `{gone.path}`, line {gone.line}.{_flavour(gone.node)}"
-        why = facts.why_stub.get(f"{gone.path}::{gone.qualname}")
+        why = next((facts.why_stub[key] for key in _whose(gone) if key in facts.why_stub), "")
         return f"{text} Its head is still there: {why}." if why else text
     where = f"`{gone.path}`" if gone.path in facts.after else f"`{gone.path}`, a file that is gone"
     text = f"A {noun} of {where}.{_flavour(gone.node)}"
@@ -130,6 +130,12 @@ def _what(gone: Gone, facts: Facts) -> str:
         return text
     lines = [f"`from {module} import {gone.name}`" for module in facts.judge.before.places(gone.module, gone.name)]
     return f"{text} Import: {', '.join(lines)}."
+
+
+def _whose(gone: Gone) -> list[str]:
+    """Keys under which a definition may have been kept: its own, and those of the classes around it."""
+    parts = gone.qualname.split(".")
+    return [f"{gone.path}::{'.'.join(parts[:end])}" for end in range(len(parts), 0, -1)]
 
 
 def _flavour(node: ast.stmt) -> str:

@@ -284,10 +284,18 @@ def test_a_class_that_had_to_stay_is_told_by_its_members() -> None:
     after = WHOLE.with_changes({"src/shop/store.py": Entry(FEATURE.replace(put, b"        raise NotImplementedError\n"))})
     method = next(it for it in PYTHON.index("src/shop/store.py", FEATURE) if it.qualname == "Store.put")
     candidate = Candidate(mode="remove", symbols=(method,), units=("src/shop/store.py::Store",))
-    why = {"src/shop/store.py::Store.put": "a module-level name is bound to it"}
+    why = {"src/shop/store.py::Store": "a module-level name is bound to it"}
     text = describe(candidate, WHOLE, after, removed={"k": put}, why_stub=why).text
     assert text.startswith("# Implement `Store`\n\nThe code of the method below has been removed")
     assert "Its head is still there: a module-level name is bound to it." in text
+
+
+def test_what_sealing_drops_is_no_part_of_the_feature() -> None:
+    built = WHOLE.with_changes({
+        "build/lib/shop/late.py": Entry(b"def built(): pass\n"), "tests/common.py": Entry(b"def helper(): pass\n"),
+    })  # fmt: skip
+    test = b"from tests.common import helper\n" + TEST
+    assert described(test, before=built).text == described().text
 
 
 def test_constants_are_told_and_private_helpers_only_where_somebody_needs_them() -> None:
