@@ -87,6 +87,13 @@ def test_a_name_read_of_a_module_is_an_import() -> None:
     assert told("import pkg.io\ndef test_it():\n    pkg.io.kept()\n") == []
 
 
+def test_what_hidden_tests_import_of_other_tests_comes_with_them() -> None:
+    helpers = "src/tests/common.py"
+    before, after = (tree.with_changes({helpers: Entry(code)}) for tree, code in ((BEFORE, b"def aid(): 0\n"), (AFTER, b"")))
+    judge = Judge(before, after, {"t.py": b"from tests.common import aid\n"}, ["t.py::test_it"])
+    assert judge.holes("") == ()
+
+
 def test_a_module_that_is_gone_has_to_be_told() -> None:
     after = AFTER.with_changes({"src/pkg/io.py": None})
     assert [it.tell for it in holes("import pkg.io\n", after=after)] == ["the module `pkg.io`"]

@@ -290,6 +290,26 @@ def test_a_class_that_had_to_stay_is_told_by_its_members() -> None:
     assert "Its head is still there: a module-level name is bound to it." in text
 
 
+def test_a_name_that_remaining_code_imports_is_told() -> None:
+    user = Entry(b"try:\n    from .store import fallback\nexcept ImportError:\n    pass\n")
+    before = WHOLE.with_changes({"src/shop/use.py": user, "src/shop/store.py": Entry(FEATURE + b"\nfallback = set()\n")})
+    assert "## `fallback`" in described(before=before, after=LEFT.with_changes({"src/shop/use.py": user})).text
+    assert "## `fallback`" not in described(before=before).text
+
+
+def test_a_note_in_the_place_of_a_docstring_is_told_unless_it_is_code() -> None:
+    source = (
+        b"def f(a):\n    # Doubles what is even, and\n    # leaves the rest.\n    # \n    return 2 * a if a % 2 == 0 else a\n\n\n"
+        b"def g(a):\n    # a = old(a)\n    return a + a + a\n\n\nx = f(g(1))\n"
+    )
+    before = Tree({"m.py": Entry(source)})
+    candidate = Candidate(symbols=tuple(PYTHON.index("m.py", source)))
+    removal = remove(before, candidate, PYTHON)
+    text = describe(candidate, before, removal.tree, removed=removal.removed).text
+    assert "A note in the code said: Doubles what is even, and leaves the rest.\n\nIt has no docstring." in text
+    assert "old(a)" not in text
+
+
 def test_what_sealing_drops_is_no_part_of_the_feature() -> None:
     built = WHOLE.with_changes({
         "build/lib/shop/late.py": Entry(b"def built(): pass\n"), "tests/common.py": Entry(b"def helper(): pass\n"),
