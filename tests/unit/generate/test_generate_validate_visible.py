@@ -138,6 +138,7 @@ def test_a_class_that_only_inherits_hidden_tests_goes(bench: Bench) -> None:
     # TestBasket.test_sum passes without the feature, and tells the same as TestGrown's: it is out of sight and graded.
     assert f"{BASKET}::TestBasket::test_sum" in effect.pass_to_pass
     assert f"{BASKET}::TestBasket::test_sum" in seen.hiding.tests
+    assert seen.hiding.whole == ()
 
 
 def test_what_remains_and_does_not_run_goes_whole_or_keeps_its_data(bench: Bench) -> None:
