@@ -1,7 +1,8 @@
 """Whether every module of the product that could be imported still can be.
 
 Each module is imported in a process of its own, so that none is helped by what another one imported before it: taking
-an import out may break a circle that only one order of imports gets through. The processes share a folder of bytecode.
+an import out may break a circle that only one order of imports gets through. The processes share a folder of bytecode,
+and what of the standard library the ones before them needed: nothing in it can import a workspace.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ _MARK: Final = b"\n--taskforge-imports--\n"
 _PROGRAM: Final = r'''
 import importlib, json, os, select, signal, sys
 sys.path.insert(0, "/workspace")
+stdlib = getattr(sys, "stdlib_module_names", ())
 asked, limit = json.loads(sys.argv[1]), float(sys.argv[2])
 roots = [os.path.abspath(p) for p in sys.path if os.path.abspath(p).startswith("/workspace")]
 
@@ -54,7 +56,8 @@ def child(path, name, fd):
         try:
             file = importlib.import_module(one).__file__
             if file and os.path.realpath(file) == os.path.realpath(os.path.join("/workspace", path)):
-                os.write(fd, one.encode())
+                used = [m for m in sys.modules if m.partition(".")[0] in stdlib and not m.startswith("__")]
+                os.write(fd, (one + " " + " ".join(used)).encode()[:60000])
                 return
             why = one + " comes from elsewhere"
         except BaseException as error:
@@ -83,8 +86,16 @@ for number, (path, name) in enumerate(asked):
             pass
     os.waitpid(pid, 0)
     os.close(reader)
-    text = said.decode("utf-8", "replace") or "! its process ended or hung"
-    lines.append(str(number) + " " + " ".join(text.split()))
+    words = said.decode("utf-8", "replace").split() or ["!", "its process ended or hung"]
+    if words[0] != "!":
+        for used in words[1:]:
+            if used not in sys.modules:
+                try:
+                    importlib.import_module(used)
+                except Exception:
+                    pass
+        words = words[:1]
+    lines.append(str(number) + " " + " ".join(words))
 sys.stdout.write("\n--taskforge-imports--\n" + "\n".join(lines))
 '''
 #: Modules in one command: what it prints has to fit into what a sandbox keeps of an output.
