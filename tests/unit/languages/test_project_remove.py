@@ -221,7 +221,19 @@ IMPORTS = {
     "within a function": (b"def f():\n    from .m import gone\n", b"def f():\n    from .m import gone\n"),
     "guarded": (
         b"try:\n    from .m import gone\nexcept ImportError:\n    gone = None\n",
-        b"try:\n    pass\nexcept ImportError:\n    gone = None\n",
+        b"try:\n    from .m import gone\nexcept ImportError:\n    gone = None\n",
+    ),
+    "guarded, used at once": (
+        b"try:\n    from .m import gone\nexcept (ImportError, OSError):\n    gone = None\nT = [gone]\n",
+        b"try:\n    from .m import gone\nexcept (ImportError, OSError):\n    gone = None\nT = [gone]\n",
+    ),
+    "in a handler": (
+        b"try:\n    from fast import gone\nexcept ImportError:\n    from .m import gone\n",
+        b"try:\n    from fast import gone\nexcept ImportError:\n    pass\n",
+    ),
+    "guarded against something else": (
+        b"try:\n    from .m import gone\nexcept OSError:\n    gone = None\n",
+        b"try:\n    pass\nexcept OSError:\n    gone = None\n",
     ),
     "for type checkers alone": (
         b"from __future__ import annotations\nfrom typing import TYPE_CHECKING\nif TYPE_CHECKING:\n"

@@ -10,6 +10,7 @@ from taskforge.languages.python.project.graph import Graph
 from taskforge.languages.python.project.planner import Planner
 from taskforge.languages.python.project.prune import Pruner
 from taskforge.languages.python.project.read import read_modules
+from taskforge.languages.python.project.running import Running
 from taskforge.languages.python.project.units import make_units, unit_nodes
 from taskforge.model import Unit
 
@@ -30,9 +31,10 @@ class PythonProject:
         modules, skipped = read_modules(files, is_product)
         graph = Graph(modules)
         nodes = unit_nodes(graph)
-        self.units: Mapping[str, Unit] = MappingProxyType(make_units(graph, nodes))
+        runner = Running(graph)
+        self.units: Mapping[str, Unit] = MappingProxyType(make_units(graph, nodes, runner))
         self.skipped: Mapping[str, str] = MappingProxyType(skipped)
-        self._planner = Planner(files, graph, nodes)
+        self._planner = Planner(files, graph, nodes, runner)
         self._pruner = Pruner(graph, nodes, skipped)
 
     def plan(

@@ -20,7 +20,7 @@ _REGISTER = "register"
 
 def read_bindings(module: Module, layout: Layout, symbols: Iterable[Symbol]) -> None:
     """Fill in ``module``'s names, with those of its classes."""
-    _Reader(module, layout, {it.span.start: it for it in symbols}).block(layout.module.body, None, guarded=False)
+    _Reader(module, layout, {it.span.start: it for it in symbols}).block(layout.module.body, None)
 
 
 def import_origin(statement: cst.ImportFrom, name: str | None) -> Origin:
@@ -35,10 +35,10 @@ class _Reader:
         self._layout = layout
         self._symbols = symbols
 
-    def block(self, body: Iterable[cst.CSTNode], scope: Node | None, *, guarded: bool) -> None:
+    def block(self, body: Iterable[cst.CSTNode], scope: Node | None) -> None:
         """One scope; what is attached to names is sorted out when all of them are known."""
         later: list[tuple[cst.CSTNode, str]] = []
-        self._statements(body, scope, later, guarded=guarded)
+        self._statements(body, scope, later)
         names = scope.members if scope else self._module.nodes
         for statement, name in later:
             node = names.get(name)
@@ -63,25 +63,25 @@ class _Reader:
                 del names[node.name]
 
     def _statements(
-        self, body: Iterable[cst.CSTNode], scope: Node | None, later: list[tuple[cst.CSTNode, str]], *, guarded: bool
+        self, body: Iterable[cst.CSTNode], scope: Node | None, later: list[tuple[cst.CSTNode, str]]
     ) -> None:
         for statement in body:
             if isinstance(statement, cst.SimpleStatementLine):
                 for small in statement.body:
-                    self._small(small, scope, later, guarded=guarded)
+                    self._small(small, scope, later)
             elif isinstance(statement, cst.FunctionDef):
-                node = self._bind(statement.name.value, "function", statement, scope, guarded=guarded)
+                node = self._bind(statement.name.value, "function", statement, scope)
                 start = decorated_start(self._layout, statement)
                 node.symbols += [self._symbols[start]] if start in self._symbols else []
             elif isinstance(statement, cst.ClassDef):
-                self._class(statement, scope, guarded=guarded)
+                self._class(statement, scope)
             elif isinstance(statement, cst.BaseSmallStatement):
-                self._small(statement, scope, later, guarded=guarded)
+                self._small(statement, scope, later)
             else:
-                self._compound(statement, scope, later, guarded=guarded)
+                self._compound(statement, scope, later)
 
     def _compound(
-        self, statement: cst.CSTNode, scope: Node | None, later: list[tuple[cst.CSTNode, str]], *, guarded: bool
+        self, statement: cst.CSTNode, scope: Node | None, later: list[tuple[cst.CSTNode, str]]
     ) -> None:
         if isinstance(statement, cst.For):
             self._bind_all(statement.target, "other", statement, scope)
@@ -89,25 +89,24 @@ class _Reader:
             for item in statement.items:
                 if item.asname is not None:
                     self._bind_all(item.asname.name, "other", statement, scope)
-        guarded = guarded or (isinstance(statement, (cst.Try, cst.TryStar)) and bool(statement.handlers))
         for suite in suites(statement):
-            self._statements(suite.body, scope, later, guarded=guarded)
+            self._statements(suite.body, scope, later)
 
-    def _class(self, statement: cst.ClassDef, scope: Node | None, *, guarded: bool) -> None:
-        node = self._bind(statement.name.value, "class", statement, scope, guarded=guarded)
+    def _class(self, statement: cst.ClassDef, scope: Node | None) -> None:
+        node = self._bind(statement.name.value, "class", statement, scope)
         node.bases += [dotted(it.value) for it in statement.bases if not it.star]
         node.class_decorated = node.class_decorated or bool(statement.decorators)
         head, docstring = class_head(self._layout, statement)
         node.head = node.head or head
         node.docstring = node.docstring or docstring
-        self.block(statement.body.body, node, guarded=False)
+        self.block(statement.body.body, node)
 
     def _small(
-        self, small: cst.CSTNode, scope: Node | None, later: list[tuple[cst.CSTNode, str]], *, guarded: bool
+        self, small: cst.CSTNode, scope: Node | None, later: list[tuple[cst.CSTNode, str]]
     ) -> None:
         if isinstance(small, cst.Assign):
             if len(small.targets) == 1 and isinstance(small.targets[0].target, cst.Name):
-                node = self._bind(small.targets[0].target.value, "assign", small, scope, guarded=guarded)
+                node = self._bind(small.targets[0].target.value, "assign", small, scope)
                 if isinstance(small.value, cst.Call):
                     node.called_with = last_name(small.value.func)
                 return
@@ -117,27 +116,27 @@ class _Reader:
             for target in small.targets:
                 self._bind_all(target.target, "other", small, scope)
         elif isinstance(small, (cst.AnnAssign, cst.AugAssign)) and isinstance(small.target, cst.Name):
-            node = self._bind(small.target.value, "assign", small, scope, guarded=guarded)
+            node = self._bind(small.target.value, "assign", small, scope)
             node.annotated = node.annotated or isinstance(small, cst.AnnAssign)
         elif isinstance(small, cst.TypeAlias):
-            self._bind(small.name.value, "assign", small, scope, guarded=guarded)
+            self._bind(small.name.value, "assign", small, scope)
         elif isinstance(small, cst.Expr) and isinstance(small.value, cst.Call):
             path = dotted(small.value.func)
             if len(path) > 1:
                 later.append((small, path[0]))
         elif isinstance(small, cst.Import):
-            self._import(small, scope, guarded=guarded)
+            self._import(small, scope)
         elif isinstance(small, cst.ImportFrom):
-            self._from(small, scope, guarded=guarded)
+            self._from(small, scope)
 
-    def _import(self, small: cst.Import, scope: Node | None, *, guarded: bool) -> None:
+    def _import(self, small: cst.Import, scope: Node | None) -> None:
         for alias in small.names:
             path = dotted(alias.name)
             name = _asname(alias) or path[0]
             origin = Origin(0, ".".join(path) if alias.asname else path[0], None)
-            self._bind_import(name, small, alias, origin, scope, guarded=guarded)
+            self._bind_import(name, small, alias, origin, scope)
 
-    def _from(self, small: cst.ImportFrom, scope: Node | None, *, guarded: bool) -> None:
+    def _from(self, small: cst.ImportFrom, scope: Node | None) -> None:
         if isinstance(small.names, cst.ImportStar):
             if scope is None:
                 span = (self._layout.start(small), self._layout.end(small))
@@ -146,7 +145,7 @@ class _Reader:
         for alias in small.names:
             source = dotted(alias.name)[0]
             name = _asname(alias) or source
-            self._bind_import(name, small, alias, import_origin(small, source), scope, guarded=guarded)
+            self._bind_import(name, small, alias, import_origin(small, source), scope)
 
     def _bind_import(
         self,
@@ -155,10 +154,8 @@ class _Reader:
         alias: cst.ImportAlias,
         origin: Origin,
         scope: Node | None,
-        *,
-        guarded: bool,
     ) -> None:
-        node = self._bind(name, "import", small, scope, guarded=guarded)
+        node = self._bind(name, "import", small, scope)
         start = self._layout.start(alias)
         explicit = alias.asname is not None and _asname(alias) == ".".join(dotted(alias.name))
         node.bindings[-1] = replace(
@@ -167,14 +164,14 @@ class _Reader:
 
     def _bind_all(self, target: cst.CSTNode, kind: BindingKind, statement: cst.CSTNode, scope: Node | None) -> None:
         for name in targets(target):
-            self._bind(name.value, kind, statement, scope, guarded=False)
+            self._bind(name.value, kind, statement, scope)
 
     def _bind(
-        self, name: str, kind: BindingKind, statement: cst.CSTNode, scope: Node | None, *, guarded: bool
+        self, name: str, kind: BindingKind, statement: cst.CSTNode, scope: Node | None
     ) -> Node:
         names = scope.members if scope else self._module.nodes
         node = names.setdefault(name, Node(self._module, scope, name))
-        node.bindings.append(replace(self._binding(kind, statement), guarded=guarded))
+        node.bindings.append(self._binding(kind, statement))
         return node
 
     def _binding(self, kind: BindingKind, statement: cst.CSTNode) -> Binding:

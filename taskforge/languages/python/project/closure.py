@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from taskforge.languages.python.project.graph import Graph
 from taskforge.languages.python.project.parts import Module, Node, Ref
 from taskforge.languages.python.project.policy import is_private
-from taskforge.languages.python.project.running import running as find_running
+from taskforge.languages.python.project.running import Running
 from taskforge.model import Symbol
 
 __all__ = ["Closure", "Regions"]
@@ -44,12 +44,14 @@ class Closure:
         editable: Callable[[Module], bool],
         may_join: Callable[[Graph, Node], bool],
         fixtures: bool = False,
+        runner: Running | None = None,
         running: Iterable[Node] = (),
     ) -> None:
         self._graph = graph
         self._editable = editable
         self._may_join = may_join
         self._fixtures = fixtures
+        self._runner = runner
         self._known_running = tuple(running)
         self._runs: dict[Node, Ref | None] = {}
         self.wanted = dict.fromkeys(wanted)
@@ -64,12 +66,16 @@ class Closure:
     def import_uses(self, node: Node, gone: Regions) -> Iterator[Ref]:
         """The places in code that remains which evaluate ``node`` while modules are imported."""
         for ref in self._graph.uses.get(node, ()):
-            if ref.when == "import" and ref.role != "import" and self._editable(ref.module) and not gone.holds(ref):
+            if ref.when != "import" or ref.role == "import" or not self._editable(ref.module) or gone.holds(ref):
+                continue
+            if not any(_has_fallback(it) for it in self._graph.targets[ref] if it is not node):
                 yield ref
 
     def find_running(self) -> dict[Node, str]:
         """Wanted functions that would be run into while modules are imported, and why that is thought."""
-        self._runs = find_running(self._graph, self.gone(), self._known_running)
+        if self._runner is None:
+            return {}
+        self._runs = self._runner.without(self.gone(), self._known_running)
         return {
             node: why_needed(node, use) if (use := self._runs[node]) else f"{node.name} was seen to run at import"
             for node in self.wanted
@@ -130,15 +136,17 @@ class Closure:
     def aliases(self) -> dict[Module, set[int]]:
         """Names in import statements, outside functions, that lead to what is gone, and star imports of gone files."""
         found: dict[Module, set[int]] = defaultdict(set)
-        for node in (*self.wanted, *self.joined):
+        of_files = [node for module in self.files for node in module.nodes.values()]
+        for node in (*self.wanted, *self.joined, *of_files):
             if not self.is_gone(node) or node.scope is not None:
                 continue
             for ref in self._graph.uses.get(node, ()):
+                # An import that may fail says what to do then.
                 if ref.role == "import" and ref.when != "call" and self._editable(ref.module):
                     found[ref.module].add(ref.at)
         if self.files:
             self._add_of_files(found)
-        return found
+        return {module: places - module.guarded for module, places in found.items()}
 
     def _add_of_files(self, found: dict[Module, set[int]]) -> None:
         for module in self._graph.modules.values():
@@ -236,6 +244,13 @@ def why_needed(node: Node, use: Ref) -> str:
     how = {"decorator": "as a decorator", "base": "as a base class", "annotation": "in an annotation"}
     line = len(use.module.source[: use.at].splitlines()) or 1
     return f"{use.module.path}:{line} uses {node.name} {how.get(use.role, 'as a value')} while it is imported"
+
+
+def _has_fallback(node: Node) -> bool:
+    """Whether a name is imported where that may fail, and is given a value otherwise, too."""
+    guarded = node.module.guarded
+    tried = [it for it in node.bindings if it.kind == "import" and it.alias in guarded]
+    return bool(tried) and len(tried) < len(node.bindings)
 
 
 def _means_import(node: Node, ref: Ref) -> bool:

@@ -66,10 +66,6 @@ class Graph:
                 return
             yield refs[position]
 
-    def is_called(self, node: Node, ref: Ref) -> bool:
-        """Whether a use calls ``node`` itself, as a decorator too."""
-        return ref.role in {"call", "decorator"} and ref not in self.partial and self.targets[ref][-1] is node
-
     def bases(self, node: Node) -> Iterator[Node]:
         """The classes of this project that a class derives from, itself first."""
         seen = [node]
@@ -166,7 +162,7 @@ class Graph:
                 )
         if isinstance(found, Node):
             found = self.final(found, None)
-        return found if isinstance(found, Node) else None
+        return found if isinstance(found, Node) and found.is_class else None
 
     def lookup(self, module: Module, name: str, ref: Ref | None, depth: int = 0) -> Node | None:
         """A name of a module's scope, through its star imports; ``ref`` is recorded as a use of what is passed."""
@@ -193,7 +189,7 @@ class Graph:
 
     def final(self, node: Node, ref: Ref | None, depth: int = 0) -> _Found:
         """What an imported name means in the end; other names mean themselves."""
-        if not node.is_import or depth > _DEPTH:
+        if depth > _DEPTH:
             return node
         for binding in node.bindings:
             if binding.origin is not None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 from taskforge.model import Symbol
@@ -40,8 +41,6 @@ class Binding:
     alias: int | None = None
     """Offset of the alias of a ``from`` or of an ``import`` with several."""
     alias_end: int = 0
-    guarded: bool = False
-    """In the body of a ``try`` that has handlers, or in one of them."""
     explicit: bool = False
     """``import a as a``: said to be a re-export."""
     decorators: tuple[str, ...] = ()
@@ -53,9 +52,9 @@ class Binding:
         return (self.start, self.end) if self.alias is None else (self.alias, self.alias_end)
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False)
 class Node:
-    """One name of a module or class, with all that defines it there."""
+    """One name of a module or class, with all that defines it there. What it is, is asked once it is read."""
 
     module: Module
     scope: Node | None
@@ -76,31 +75,27 @@ class Node:
     """Names of the same scope that are registered with this one, and go with it."""
     host: Node | None = None
 
-    @property
+    @cached_property
     def qualname(self) -> str:
         return f"{self.scope.qualname}.{self.name}" if self.scope else self.name
 
-    @property
+    @cached_property
     def key(self) -> str:
         return f"{self.module.path}::{self.qualname}"
 
-    @property
-    def kinds(self) -> frozenset[BindingKind]:
-        return frozenset(it.kind for it in self.bindings)
-
-    @property
+    @cached_property
     def is_class(self) -> bool:
         return any(it.kind == "class" for it in self.bindings)
 
-    @property
+    @cached_property
     def is_function(self) -> bool:
         return not self.is_class and any(it.kind == "function" for it in self.bindings)
 
-    @property
+    @cached_property
     def is_import(self) -> bool:
         return bool(self.bindings) and all(it.kind == "import" for it in self.bindings)
 
-    @property
+    @cached_property
     def is_defined(self) -> bool:
         return self.is_class or self.is_function
 
@@ -142,7 +137,7 @@ class Ref:
 Target: TypeAlias = "Node | Module"
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False)
 class Module:
     """One file of Python."""
 
@@ -160,7 +155,12 @@ class Module:
     name alone (``__all__.append("a")``), or -1."""
     has_all: bool = False
     imported: list[tuple[int, Origin, When, bool]] = field(default_factory=list)
-    """Every import statement at any depth: offset, what, when, and whether a handler guards it."""
+    """Every import statement at any depth: offset, what, when, and whether a handler awaits its failure."""
+
+    @cached_property
+    def guarded(self) -> frozenset[int]:
+        """Offsets of imports that may fail."""
+        return frozenset(at for at, _origin, _when, guarded in self.imported if guarded)
 
     @property
     def is_package(self) -> bool:

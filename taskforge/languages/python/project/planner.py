@@ -14,6 +14,7 @@ from taskforge.languages.python.project.metadata import without_entry_points
 from taskforge.languages.python.project.parts import Module, Node
 from taskforge.languages.python.project.policy import may_join
 from taskforge.languages.python.project.pyi import without_names
+from taskforge.languages.python.project.running import Running
 from taskforge.languages.python.project.units import all_symbols
 from taskforge.languages.python.stub import stub_module
 from taskforge.model import Symbol
@@ -28,10 +29,11 @@ def _is_product(module: Module) -> bool:
 class Planner:
     """See :meth:`taskforge.languages.Project.plan`."""
 
-    def __init__(self, files: Mapping[str, bytes], graph: Graph, nodes: Mapping[str, Node]) -> None:
+    def __init__(self, files: Mapping[str, bytes], graph: Graph, nodes: Mapping[str, Node], runner: Running) -> None:
         self._files = files
         self._graph = graph
         self._nodes = nodes
+        self._runner = runner
 
     def plan(
         self,
@@ -76,7 +78,9 @@ class Planner:
     ) -> Plan:
         notes: list[str] = []
         whole = [self._graph.modules[it] for it in files if it in self._graph.modules]
-        closure = Closure(self._graph, wanted, whole, editable=_is_product, may_join=may_join, running=running)
+        closure = Closure(
+            self._graph, wanted, whole, editable=_is_product, may_join=may_join, runner=self._runner, running=running
+        )
         self._keep_files(closure, pinned, notes)
         self._keep_units(closure, notes)
         closure.settle(pinned)

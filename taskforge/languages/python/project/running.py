@@ -9,7 +9,7 @@ from taskforge.languages.python.project.graph import Graph
 from taskforge.languages.python.project.parts import Node, Ref
 from taskforge.languages.python.project.policy import is_dunder
 
-__all__ = ["MAKING", "Nowhere", "running"]
+__all__ = ["Nowhere", "Running"]
 
 #: Run while classes are made or subscripted.
 MAKING = frozenset({"__init_subclass__", "__class_getitem__", "__set_name__", "__prepare__", "__mro_entries__"})
@@ -26,41 +26,68 @@ class Nowhere:
         return False
 
 
-def running(graph: Graph, gone: _Spans, known: Iterable[Node]) -> dict[Node, Ref | None]:
-    """Functions that code which remains calls while modules are imported, through other functions too.
+class Running:
+    """Functions that are called while modules are imported, through other functions too.
 
     Of a class that is called at import, what makes and compares its instances runs too. Errs on the side of too many.
-
-    Args:
-        known: those of which it is known that they run.
-
-    Returns:
-        Each with the use that runs it; of known ones None.
     """
-    found: dict[Node, Ref | None] = dict.fromkeys(known)
-    work: list[Node] = list(found)
-    for ref in graph.import_calls:
-        if not gone.holds(ref):
-            _start(graph, ref, _called(graph, ref, at_import=True), found, work)
-    while work:
-        node = work.pop()
-        if not node.is_function:
-            continue
-        for symbol in node.symbols:
-            for ref in graph.refs_within(node.module, symbol.body.start, symbol.body.end):
-                if not ref.nested and ref.when == "call":
-                    _start(graph, ref, _called(graph, ref, at_import=False), found, work)
-    return found
 
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._starts = [
+            (ref, tuple(part for node in self._called(ref, at_import=True) for part in _parts(graph, node, ref)))
+            for ref in graph.import_calls
+        ]
+        self._next: dict[Node, tuple[tuple[Ref, Node], ...]] = {}
 
-def _start(
-    graph: Graph, ref: Ref, nodes: Iterable[Node], found: dict[Node, Ref | None], work: list[Node]
-) -> None:
-    for node in nodes:
-        for part in _parts(graph, node, ref):
-            if part not in found:
-                found[part] = ref
-                work.append(part)
+    def without(self, gone: _Spans, known: Iterable[Node]) -> dict[Node, Ref | None]:
+        """What runs when the code in ``gone`` does not.
+
+        Args:
+            known: those of which it is known that they run.
+
+        Returns:
+            Each with the use that runs it; of known ones None.
+        """
+        found: dict[Node, Ref | None] = dict.fromkeys(known)
+        work = list(found)
+        for ref, parts in self._starts:
+            if parts and not gone.holds(ref):
+                work += [it for it in parts if it not in found]
+                found.update({it: ref for it in parts if it not in found})
+        while work:
+            for ref, part in self._after(work.pop()):
+                if part not in found and not gone.holds(ref):
+                    found[part] = ref
+                    work.append(part)
+        return found
+
+    def _after(self, node: Node) -> tuple[tuple[Ref, Node], ...]:
+        """What a function runs, as far as its own lines tell; what an inner function of it does may run later."""
+        if node not in self._next:
+            self._next[node] = tuple(
+                (ref, part)
+                for symbol in (node.symbols if node.is_function else ())
+                for ref in self._graph.refs_within(node.module, symbol.body.start, symbol.body.end)
+                if not ref.nested and ref.when == "call"
+                for called in self._called(ref, at_import=False)
+                for part in _parts(self._graph, called, ref)
+            )
+        return self._next[node]
+
+    def _called(self, ref: Ref, *, at_import: bool) -> Iterable[Node]:
+        targets = self._graph.targets.get(ref, ())
+        if ref.doubtful:
+            if ref.role == "call" and not targets:
+                named = self._graph.members.get(ref.names[0], [])
+                # At import little is called that is unknown; elsewhere a common name may be anybody's.
+                return named if at_import or len(named) == 1 else ()
+            return [it for it in targets if ref.role == "call" or _is_property(it)]
+        if ref in self._graph.partial:
+            return self._graph.members.get(ref.names[-1], ()) if at_import else ()
+        if ref.role in {"call", "decorator", "base"}:
+            return targets[-1:]
+        return [it for it in targets if _is_property(it)]
 
 
 def _parts(graph: Graph, node: Node, ref: Ref) -> Iterator[Node]:
@@ -74,22 +101,6 @@ def _parts(graph: Graph, node: Node, ref: Ref) -> Iterator[Node]:
                 yield member
     if any(it and (it[-1] == "type" or it[-1].endswith("Meta")) for it in node.bases):
         yield from (it for it in node.members.values() if it.is_function)
-
-
-def _called(graph: Graph, ref: Ref, *, at_import: bool) -> Iterable[Node]:
-    targets = graph.targets.get(ref, ())
-    if ref.doubtful:
-        if ref.role == "call" and not targets:
-            named = graph.members.get(ref.names[0], [])
-            # At import little is called that is unknown; elsewhere a common name may be anybody's.
-            return named if at_import or len(named) == 1 else ()
-        return [it for it in targets if ref.role == "call" or _is_property(it)]
-    if ref in graph.partial:
-        last = [it for it in targets if not it.is_import][-1:]
-        return [member for name in ref.names[-1:] for member in graph.members.get(name, [])] if at_import else last[:0]
-    if ref.role in {"call", "decorator", "base"}:
-        return targets[-1:]
-    return [it for it in targets if _is_property(it)]
 
 
 def _is_property(node: Node) -> bool:

@@ -264,10 +264,12 @@ class _Scanner(Places):
             self.visit(node.orelse)
 
     def _try(self, node: cst.Try | cst.TryStar) -> None:
-        before, self._guarded = self._guarded, self._guarded or bool(node.handlers)
-        for child in children(node):
-            self.visit(child)
+        before, self._guarded = self._guarded, self._guarded or any(map(_awaits_import_error, node.handlers))
+        self.visit(node.body)
         self._guarded = before
+        for child in children(node):
+            if child is not node.body:
+                self.visit(child)
 
     def _expression(self, node: cst.Expr) -> None:
         # A docstring, or prose between statements.
@@ -284,6 +286,14 @@ def _reads_annotations(owner: Node) -> bool:
     if not all(is_harmless_decorator(it.rpartition(".")[2]) for it in decorators):
         return True
     return any(not it or is_reading_base(it[-1]) for it in owner.bases)
+
+
+def _awaits_import_error(handler: cst.ExceptHandler | cst.ExceptStarHandler) -> bool:
+    if handler.type is None:
+        return True
+    kinds = [it.value for it in handler.type.elements] if isinstance(handler.type, cst.Tuple) else [handler.type]
+    awaited = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
+    return any(dotted(it)[-1:] and dotted(it)[-1] in awaited for it in kinds)
 
 
 def _is_main(test: cst.BaseExpression) -> bool:

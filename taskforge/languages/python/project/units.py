@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from taskforge.languages.python.project.graph import Graph
 from taskforge.languages.python.project.parts import Module, Node, Ref
 from taskforge.languages.python.project.policy import is_dunder, is_private
-from taskforge.languages.python.project.running import Nowhere, running
+from taskforge.languages.python.project.running import Nowhere, Running
 from taskforge.model import Span, Symbol, Unit
 from taskforge.model.feature import UnitKind
 
@@ -69,7 +69,7 @@ class _Owners:
         return None
 
 
-def make_units(graph: Graph, nodes: Mapping[str, Node]) -> dict[str, Unit]:
+def make_units(graph: Graph, nodes: Mapping[str, Node], runner: Running) -> dict[str, Unit]:
     """All units, with what they use and who uses them."""
     owners = _Owners(nodes)
     uses: dict[Node, dict[Node, int]] = {node: {} for node in nodes.values()}
@@ -91,7 +91,7 @@ def make_units(graph: Graph, nodes: Mapping[str, Node]) -> dict[str, Unit]:
                 else:
                     uses[owner][target] = uses[owner].get(target, 0) + 1
                     used_by[target][owner] = used_by[target].get(owner, 0) + 1
-    at_import |= running(graph, Nowhere(), ()).keys()
+    at_import |= runner.without(Nowhere(), ()).keys()
     return {
         key: _unit(
             node,
