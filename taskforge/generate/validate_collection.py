@@ -76,12 +76,17 @@ def import_only(
     Args:
         broken: id -> why its module was not collected.
     """
-    missing = re.compile(rf"\b(?:{'|'.join(_NAMING)}): .*\b(?:{'|'.join(map(re.escape, sorted(names)))})\b")
+    words = f"(?:{'|'.join(map(re.escape, sorted(names)))})"
+    missing = re.compile(
+        rf"\b(?:{'|'.join(sorted(_NAMING))}): .*\b{words}\b"
+        # In the words of the interpreter, where a library wrapped its error.
+        rf"|(?:has no attribute|cannot import name|No module named|name) '(?:\w+\.)*{words}'"
+    )
     found: list[str] = []
     for name in failing:
         if name in broken:
             text = broken[name]
-        elif outcomes[name].cause in _NAMING:
+        elif any(known in outcomes[name].cause for known in _NAMING):
             text = f"{outcomes[name].cause}: {outcomes[name].reason}"
         else:
             continue
