@@ -158,6 +158,16 @@ MEMBERS = {
     "a member of an enumeration": (
         b"class C(Enum):\n    _x = 1\n    def gone(self): self._x\n", b"class C(Enum):\n    _x = 1\n",
     ),
+    "an abstract base asks for it": (
+        b"class B:\n    @abc.abstractmethod\n    def gone(self): pass\n"
+        b"class C(B):\n    def gone(self): return 1\n    x = 1\n",
+        b"class B:\n    @abc.abstractmethod\n    def gone(self): pass\n"
+        b"class C(B):\n    def gone(self): raise NotImplementedError\n    x = 1\n",
+    ),
+    "a base has it, too": (
+        b"class B:\n    def gone(self): pass\nclass C(B):\n    def gone(self): return 1\n    x = 1\n",
+        b"class B:\n    def gone(self): pass\nclass C(B):\n    x = 1\n",
+    ),
     "an alias needs it": (
         b"class C:\n    def gone(self): return 1\n    other = gone\n",
         b"class C:\n    def gone(self): raise NotImplementedError\n    other = gone\n",
@@ -366,6 +376,49 @@ def test_a_class_that_makes_its_heirs_keeps_how_it_does() -> None:
     )
     called = source + b"ONE = gone()\n"
     assert removed(called, "gone") == called.replace(b"return 1", b"raise NotImplementedError")
+
+
+INDIRECT = {
+    "through a function": (b"def gone(): return 1\ndef b(): return gone()\nT = b()\n", True),
+    "through an inner function": (b"def gone(): return 1\ndef b():\n    def c(): return gone()\n    return c()\nT = b()\n", True),
+    "in a wrapper that is called later": (
+        b"def gone(): return 1\ndef b(f):\n    def c(): return gone()\n    return c\n@b\ndef e(): pass\n", False,
+    ),
+    "in the decorator that a factory makes": (
+        b"def gone(): return 1\ndef b(x):\n    def c(f): return gone()\n    return c\n@b(1)\ndef e(): pass\n", True,
+    ),
+    "in the making of an instance": (
+        b"def gone(): return 1\nclass B:\n    def __init__(self): self.x()\n    def x(self): gone()\nT = B()\n", True,
+    ),
+    "in a method that nobody calls": (
+        b"def gone(): return 1\nclass B:\n    def __init__(self): self.y()\n    def x(self): gone()\n    def y(self): pass\nT = B()\n", False,
+    ),
+    "in a method called on an instance": (
+        b"def gone(): return 1\nclass B:\n    def x(self): gone()\nT = B()\nT.x()\n", True,
+    ),
+    "in a function that goes too": (b"def gone(): return _b()\ndef _b(): return 2\n", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INDIRECT)
+def test_what_runs_at_import_through_others_is_kept(name: str) -> None:
+    source, runs = INDIRECT[name]
+    project = read(source)
+    assert project.units["m.py::gone"].at_import is runs
+    if not runs:
+        assert project.plan("remove", ["m.py::gone"]).deleted == ("m.py::gone",)
+        return
+    with pytest.raises(SkippedFile) as caught:
+        project.plan("remove", ["m.py::gone"])
+    assert caught.value.reason == "runs_at_import"
+
+
+def test_what_was_seen_to_run_at_import_is_kept() -> None:
+    source = b"def gone(): return 1\ndef other(): return 2\n"
+    made = plan(source, "gone", "other", mode="cluster", running=["m.py::other", "m.py::no_unit"])
+    assert made.changes == {"m.py": b"def other(): return 2\n"}
+    assert made.notes == ("m.py::other is kept: other was seen to run at import",)
+    assert plan(source, "gone", "other", mode="cluster").changes == {"m.py": b""}
 
 
 def test_what_has_no_body_and_must_stay_is_no_removal() -> None:

@@ -54,6 +54,7 @@ class Closure:
         self._runner = runner
         self._known_running = tuple(running)
         self._runs: dict[Node, Ref | None] = {}
+        self._run_refs: set[Ref] = set()
         self.wanted = dict.fromkeys(wanted)
         self.files = dict.fromkeys(files)
         self.stubbed: dict[Node, str] = {}
@@ -66,16 +67,22 @@ class Closure:
     def import_uses(self, node: Node, gone: Regions) -> Iterator[Ref]:
         """The places in code that remains which evaluate ``node`` while modules are imported."""
         for ref in self._graph.uses.get(node, ()):
-            if ref.when != "import" or ref.role == "import" or not self._editable(ref.module) or gone.holds(ref):
+            if not self.is_at_import(ref) or not self._editable(ref.module) or gone.holds(ref):
                 continue
             if not any(_has_fallback(it) for it in self._graph.targets[ref] if it is not node):
                 yield ref
+
+    def is_at_import(self, ref: Ref) -> bool:
+        """Whether a use is evaluated while modules are imported; import statements of modules are edited instead."""
+        return (ref.when == "import" and ref.role != "import") or ref in self._run_refs
 
     def find_running(self) -> dict[Node, str]:
         """Wanted functions that would be run into while modules are imported, and why that is thought."""
         if self._runner is None:
             return {}
-        self._runs = self._runner.without(self.gone(), self._known_running)
+        gone = self.gone()
+        self._runs = self._runner.without(gone, self._known_running)
+        self._run_refs = {it for node in self._runs for it in self._runner.refs(node) if not gone.holds(it)}
         return {
             node: why_needed(node, use) if (use := self._runs[node]) else f"{node.name} was seen to run at import"
             for node in self.wanted
@@ -155,7 +162,7 @@ class Closure:
             for at, origin, when, _guarded in module.imported:
                 source = self._graph.names.find(origin.level, origin.module, module)
                 inner = self._graph.names.inside(source, origin.name) if source is not None and origin.name else None
-                if when != "call" and (source in self.files or inner in self.files):
+                if when != "call" and (inner in self.files or (source in self.files and inner is None)):
                     found[module].add(at)
 
     # What goes along

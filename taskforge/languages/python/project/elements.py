@@ -28,7 +28,7 @@ def cut_elements(
     """
     kept = [index for index in range(len(items)) if index not in gone]
     cuts: list[Cut] = []
-    if brackets and is_tuple and gone and len(kept) == 1 and _comma(layout, items[kept[0]][1]) == items[kept[0]][1]:
+    if is_tuple and gone and len(kept) == 1 and _comma(layout, items[kept[0]][1]) == items[kept[0]][1]:
         cuts.append((items[kept[0]][1], items[kept[0]][1], b","))
     for index in sorted(gone):
         if brackets:

@@ -41,7 +41,7 @@ class Graph:
             for module in modules.values()
             if module.product
             for ref in module.refs
-            if ref.when == "import" and ref.role in {"call", "decorator", "base"}
+            if ref.when == "import" and ref.role in {"call", "factory", "decorator", "base"}
         ]
         for module in modules.values():
             for node in module.every():

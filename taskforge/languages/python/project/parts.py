@@ -17,7 +17,9 @@ __all__ = ["Binding", "BindingKind", "Module", "Node", "Origin", "Ref", "Role", 
 BindingKind: TypeAlias = Literal["function", "class", "assign", "import", "attach", "other"]
 #: ``import``: evaluated while modules are imported. ``call``: when somebody calls. ``never``: read by type checkers.
 When: TypeAlias = Literal["import", "call", "never"]
-Role: TypeAlias = Literal["value", "call", "decorator", "base", "annotation", "import", "string", "parameter"]
+Role: TypeAlias = Literal[
+    "value", "call", "factory", "decorator", "base", "annotation", "import", "string", "parameter"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +129,8 @@ class Ref:
     """The class in whose body the first name is looked up before the module."""
     origin: Origin | None = None
     """When the first name is imported within a function."""
-    nested: bool = False
-    """In a function within a function: calling the outer one does not run it."""
+    depth: int = 0
+    """How many functions are around it. What an inner function does, need not run when the outer one is called."""
     doubtful: bool = False
     """An attribute of something unknown, or a string: ``names`` is one name, looked up nowhere."""
 
@@ -156,6 +158,9 @@ class Module:
     has_all: bool = False
     imported: list[tuple[int, Origin, When, bool]] = field(default_factory=list)
     """Every import statement at any depth: offset, what, when, and whether a handler awaits its failure."""
+
+    local_calls: list[tuple[int, int]] = field(default_factory=list)
+    """Where a function calls a local name, perhaps an inner function of its own: offset and depth."""
 
     @cached_property
     def guarded(self) -> frozenset[int]:

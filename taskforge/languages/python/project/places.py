@@ -69,9 +69,9 @@ class Places:
                 self.visit(node)
 
     def _add(self, node: cst.CSTNode, names: tuple[str, ...], **more: Any) -> None:
-        nested = self._scopes.depth > 1
+        depth = self._scopes.depth
         start = self._layout.start(node)
-        self._module.refs.append(Ref(self._module, start, names, self._when, self._role, nested=nested, **more))
+        self._module.refs.append(Ref(self._module, start, names, self._when, self._role, depth=depth, **more))
 
     def _name(self, root: cst.Name, names: tuple[str, ...]) -> None:
         found = self._scopes.look_up(root.value)
@@ -83,6 +83,8 @@ class Places:
             self._add(root, (root.value, *names), origin=found.origin)
         else:
             owner = self._scopes.class_node if found.receiver else None
+            if self._role == "call" and not names:
+                self._module.local_calls.append((self._layout.start(root), self._scopes.depth))
             for position, name in enumerate(names):
                 self._add(root, (name,), doubtful=True, scope=owner if position == 0 else None)
 

@@ -14,6 +14,7 @@ from taskforge.languages.python.project.metadata import without_entry_points
 from taskforge.languages.python.project.parts import Module, Node
 from taskforge.languages.python.project.policy import may_join
 from taskforge.languages.python.project.pyi import without_names
+from taskforge.languages.python.project.required import why_required
 from taskforge.languages.python.project.running import Running
 from taskforge.languages.python.project.units import all_symbols
 from taskforge.languages.python.stub import stub_module
@@ -83,7 +84,12 @@ class Planner:
         )
         self._keep_files(closure, pinned, notes)
         self._keep_units(closure, notes)
-        closure.settle(pinned)
+        required = {
+            node: why
+            for node in closure.wanted
+            if not closure.is_gone(node.scope) and (why := why_required(self._graph, node))
+        }
+        closure.settle({**required, **pinned})
         self._keep_units(closure, notes)
         self._keep_idle(closure, notes)
         if not closure.wanted and not closure.files and len(files) == len(whole):
@@ -112,7 +118,8 @@ class Planner:
 
     def _keep_files(self, closure: Closure, pinned: Mapping[Node, str], notes: list[str]) -> None:
         """A file of which something is needed at import stays, without its other definitions."""
-        while True:
+        while closure.files:
+            closure.find_running()
             gone = closure.gone()
             found: dict[Module, str] = {}
             for module in closure.files:
@@ -122,8 +129,8 @@ class Planner:
                         found[module] = why_needed(node, use) if use else pinned[node]
                         break
                 else:
-                    uses = [it for it in self._graph.module_uses.get(module, ()) if it.role != "import"]
-                    if any(it.when == "import" and it.module.product and not gone.holds(it) for it in uses):
+                    uses = [it for it in self._graph.module_uses.get(module, ()) if closure.is_at_import(it)]
+                    if any(it.module.product and not gone.holds(it) for it in uses):
                         found[module] = "the module is used as a value while others are imported"
             if not found:
                 return

@@ -14,6 +14,8 @@ __all__ = ["Nowhere", "Running"]
 #: Run while classes are made or subscripted.
 MAKING = frozenset({"__init_subclass__", "__class_getitem__", "__set_name__", "__prepare__", "__mro_entries__"})
 
+_CALLS = frozenset({"call", "factory"})
+
 
 class _Spans(Protocol):
     def holds(self, ref: Ref) -> bool: ...
@@ -38,6 +40,8 @@ class Running:
             (ref, tuple(part for node in self._called(ref, at_import=True) for part in _parts(graph, node, ref)))
             for ref in graph.import_calls
         ]
+        #: Functions that make decorators: what these do runs at import, too.
+        self._factories = {part for ref, parts in self._starts if ref.role == "factory" for part in parts}
         self._next: dict[Node, tuple[tuple[Ref, Node], ...]] = {}
 
     def without(self, gone: _Spans, known: Iterable[Node]) -> dict[Node, Ref | None]:
@@ -62,14 +66,20 @@ class Running:
                     work.append(part)
         return found
 
+    def refs(self, node: Node) -> Iterator[Ref]:
+        """What a function uses when it runs. What its inner functions use counts where it may call them itself."""
+        for symbol in node.symbols if node.is_function else ():
+            start, end = symbol.body.start, symbol.body.end
+            calls = node in self._factories or any(start <= at < end and it < 2 for at, it in node.module.local_calls)
+            for ref in self._graph.refs_within(node.module, start, end):
+                if ref.when == "call" and (ref.depth < 2 or (calls and ref.depth < 3)):
+                    yield ref
+
     def _after(self, node: Node) -> tuple[tuple[Ref, Node], ...]:
-        """What a function runs, as far as its own lines tell; what an inner function of it does may run later."""
         if node not in self._next:
             self._next[node] = tuple(
                 (ref, part)
-                for symbol in (node.symbols if node.is_function else ())
-                for ref in self._graph.refs_within(node.module, symbol.body.start, symbol.body.end)
-                if not ref.nested and ref.when == "call"
+                for ref in self.refs(node)
                 for called in self._called(ref, at_import=False)
                 for part in _parts(self._graph, called, ref)
             )
@@ -78,14 +88,14 @@ class Running:
     def _called(self, ref: Ref, *, at_import: bool) -> Iterable[Node]:
         targets = self._graph.targets.get(ref, ())
         if ref.doubtful:
-            if ref.role == "call" and not targets:
+            if ref.role in _CALLS and not targets:
                 named = self._graph.members.get(ref.names[0], [])
                 # At import little is called that is unknown; elsewhere a common name may be anybody's.
                 return named if at_import or len(named) == 1 else ()
-            return [it for it in targets if ref.role == "call" or _is_property(it)]
+            return [it for it in targets if ref.role in _CALLS or _is_property(it)]
         if ref in self._graph.partial:
             return self._graph.members.get(ref.names[-1], ()) if at_import else ()
-        if ref.role in {"call", "decorator", "base"}:
+        if ref.role in _CALLS | {"decorator", "base"}:
             return targets[-1:]
         return [it for it in targets if _is_property(it)]
 

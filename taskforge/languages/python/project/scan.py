@@ -86,7 +86,8 @@ class _Scanner(Places):
         }
 
     def _call(self, node: cst.Call) -> None:
-        self._as("call", node.func)
+        # ``@make(1)`` calls what ``make`` gives back, too.
+        self._as("factory" if self._role == "decorator" else "call", node.func)
         for argument in node.args:
             self._as("value", argument.value)
 
