@@ -96,7 +96,8 @@ class Session:
     def one_worker(self, guard):
         # type: (Any) -> str
         """``finished``, ``killed`` (a test's deadline), ``died``, or what ends the whole run."""
-        job = {key: self.frame[key] for key in ("files", "ids", "shuffle", "record", "args", "collect_only")}
+        told = ("files", "ids", "shuffle", "record", "args", "collect_only", "max_failures")
+        job = {key: self.frame[key] for key in told}
         limits = self.supervisor.config["limits"]
         job.update(generation=self.generation, exclude=sorted(self.done), disk=limits["disk"], pids=limits["pids"])
         job["drop"] = self.supervisor.user
