@@ -3,7 +3,7 @@ through the production grader: empty submission failed, reference resolved every
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from taskforge.corpus.bundle import Bundle
@@ -108,19 +108,8 @@ def prove_effect(
     broken = broken_collection(test_map, stable, candidate.tests, whole)
     failed_first = {one.id for one in first.reports if one.outcome in ("failed", "error")} | broken_first.keys()
     outcomes = {one.id: one for one in whole.reports}
-    entering = set(candidate.tests)
-    fail: list[str] = []
-    keep: list[str] = []
-    out: list[str] = []
-    for name in stable:
-        outcome = "error" if name in broken else outcomes[name].outcome if name in outcomes else "missing"
-        if outcome == "passed":
-            # Seen to fail alone but not in company: it depends on what ran before it.
-            (out if name in failed_first else keep).append(name)
-        elif outcome in ("failed", "error") and (name not in entering or name in failed_first):
-            fail.append(name)
-        else:
-            out.append(name)
+    told = {name: "error" if name in broken else outcomes[name].outcome if name in outcomes else "" for name in stable}
+    fail, keep, out = _parted(told, set(candidate.tests), failed_first)
     if not fail:
         raise TaskRejected("order_dependent", "no test fails both alone and in the full suite")
     return Effect(
@@ -131,6 +120,24 @@ def prove_effect(
         import_only=import_only(fail, broken, outcomes, removed_names(candidate)),
         cpu_seconds=first.cpu_seconds + whole.cpu_seconds,
     )
+
+
+def _parted(
+    outcomes: Mapping[str, str], entering: Collection[str], failed_first: Collection[str]
+) -> tuple[list[str], list[str], list[str]]:
+    """``(FAIL_TO_PASS, PASS_TO_PASS, neither)`` of id -> outcome in the full run."""
+    fail: list[str] = []
+    keep: list[str] = []
+    out: list[str] = []
+    for name, outcome in outcomes.items():
+        if outcome == "passed":
+            # Seen to fail alone but not in company: it depends on what ran before it.
+            (out if name in failed_first else keep).append(name)
+        elif outcome in ("failed", "error") and (name not in entering or name in failed_first):
+            fail.append(name)
+        else:
+            out.append(name)
+    return fail, keep, out
 
 
 def prove(
