@@ -58,7 +58,7 @@ def assemble(
     protected: tuple[str, ...],
     options: Options,
 ) -> Bundle:
-    """The bundle, before leaks and proof are known. Its reference patch leaves alone what a submission may not touch."""
+    """The bundle, before leaks and proof are known. Its reference patch touches nothing that a submission may not."""
     changes, effect, sealed = made.removal.changes, made.effect, made.sealed
     original = {path: snapshot.tree[path] for path in changes}
     deleted = {path: entry for path, entry in changes.items() if entry is not None}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,10 +20,11 @@ from taskforge.generate.statement import Statement, describe
 from taskforge.generate.statement_llm import Author
 from taskforge.generate.trivial import refuse_trivial
 from taskforge.generate.validate import Effect, prove, prove_effect
+from taskforge.generate.validate_collection import pins
 from taskforge.generate.validate_imports import Imports
 from taskforge.generate.validate_visible import seal_proven
 from taskforge.languages import Language, Project
-from taskforge.model import Candidate, Changes, TestMap, Tree
+from taskforge.model import Candidate, TestMap
 from taskforge.model.base import canonical_json
 from taskforge.sandbox import Environment, Limits
 from taskforge.sandbox.pool import Pool
@@ -60,20 +60,6 @@ class Forge:
         """Keys of functions that were seen to run while modules were imported."""
         functions = self.test_map.functions
         return frozenset(f"{functions[it][0]}::{functions[it][1]}" for it in self.test_map.unattributed)
-
-    @cached_property
-    def _needed(self) -> dict[str, frozenset[str]]:
-        """Test file with stable tests -> keys of units that importing it needs."""
-        return {path: self.project.top_level_imports(path) for path in sorted(self._stable)}
-
-    @cached_property
-    def _stable(self) -> dict[str, set[str]]:
-        """Test file -> its stable ids."""
-        found: dict[str, set[str]] = defaultdict(set)
-        for record in self.test_map.tests:
-            if record.stable:
-                found[record.file].add(record.id)
-        return found
 
     def make(self, candidate: Candidate, stages: Stages) -> Bundle:
         """A task, proven.
@@ -151,7 +137,7 @@ class Forge:
             candidate,
             self.language,
             project=self.project,
-            pinned=self._pinned(candidate),
+            pinned={} if candidate.mode == "stub" else pins(self.project, self.test_map, candidate.tests),
             running=self.running,
             keep_docstrings=self.options.keep_docstrings,
         )
@@ -160,18 +146,6 @@ class Forge:
             why = next(iter(plan.stubbed.values()), "")
             raise TaskRejected("only_stubs", f"all of {candidate.name} would stay as stubs, as mode stub has it: {why}")
         return removal
-
-    def _pinned(self, candidate: Candidate) -> dict[str, str]:
-        """Units that a test module imports at its top which has tests of its own beside those of the feature."""
-        if candidate.mode == "stub":
-            return {}
-        entering = set(candidate.tests)
-        pinned: dict[str, str] = {}
-        for path, needed in self._needed.items():
-            if not self._stable[path] <= entering:
-                for key in sorted(needed):
-                    pinned.setdefault(key, f"{path} imports it at its top, and has tests of other things")
-        return pinned
 
     def _refuse_early(
         self, candidate: Candidate, removal: Removal, protected: tuple[str, ...], stages: Stages
@@ -193,7 +167,7 @@ class Forge:
             return seal(removal.tree, []), {}
         visible = seal_proven(
             removal.tree,
-            _back(removal.changes, self.snapshot.tree),
+            removal.tree.changes_to(self.snapshot.tree),
             self.test_map,
             effect,
             language=self.language,
@@ -202,6 +176,7 @@ class Forge:
             pool=self.pool,
             protected=protected,
             limits=self.limits,
+            seconds=self.options.p2p_seconds,
         )
         stages.add("seal", cpu=visible.cpu_seconds)
         return visible.sealed, visible.report()
@@ -244,10 +219,6 @@ class Forge:
 
 def _why_stub(removal: Removal) -> Mapping[str, str]:
     return removal.plan.stubbed if removal.plan is not None else {}
-
-
-def _back(changes: Changes, original: Tree) -> Changes:
-    return {path: original.get(path) for path in changes}
 
 
 def _refuse_leak(report: LeakReport) -> LeakReport:

@@ -41,6 +41,7 @@ def remove(
     project: Project | None = None,
     pinned: Mapping[str, str] = MappingProxyType({}),
     running: Collection[str] = (),
+    keep_docstrings: bool = True,  # noqa: ARG001
 ) -> Removal:
     """Take ``candidate`` out of ``tree``: by its symbols, or by its units and files, for which ``project`` is needed.
 

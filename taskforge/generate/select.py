@@ -46,6 +46,8 @@ class Selection:
     ``too_central``, ``needed_at_import``, ``not_so_hard``, ``enough_of_module``."""
     considered: int
     """Units looked at; constants are none."""
+    entered: int = 0
+    """Of these, entered by a stable test."""
 
 
 class _Entered:
@@ -96,7 +98,8 @@ def select(
     entered = _Entered(test_map)
     passed_over: Counter[str] = Counter()
     eligible: dict[Mode, list[Candidate]] = {}
-    good = {key: unit for key, unit in units.items() if unit.kind != "constant"}
+    ordered_units = sorted(units.values(), key=lambda unit: (unit.path, unit.line, unit.qualname))
+    good = {unit.key: unit for unit in ordered_units if unit.kind != "constant"}
     chooser = _Chooser(good, entered, wanted, near or {}, passed_over)
     for mode in wanted.modes:
         found = list(chooser.candidates(mode))
@@ -112,7 +115,10 @@ def select(
         modules[place] += 1
         kept.append(candidate)
     return Selection(
-        candidates=tuple(kept), passed_over=dict(sorted(passed_over.items())), considered=len(good)
+        candidates=tuple(kept),
+        passed_over=dict(sorted(passed_over.items())),
+        considered=len(good),
+        entered=sum(bool(entered.tests(unit.symbols)) for unit in good.values()),
     )
 
 
