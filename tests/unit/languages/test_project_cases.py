@@ -183,3 +183,27 @@ def test_stub_files_lose_the_same_names() -> None:
         b"from typing import Any\nclass K:\n    def n(self) -> Any: ...\n"
     )
     assert project.plan("module", [], ["m.py"]).changes == {"m.py": None, "m.pyi": None}
+
+
+@pytest.mark.parametrize(
+    ("source", "stubbed"),
+    [
+        (b"def gone(a):\n    '''Doc.'''\n    return a\n", b"def gone(a):\n    raise NotImplementedError\n"),
+        (b"def gone(a): 'Doc.'; return a\n", b"def gone(a): raise NotImplementedError\n"),
+        (b"def gone(a):\n    # above\n    'Doc.'\n\n    yield a\n", b"def gone(a):\n    # above\n    raise NotImplementedError\n    yield\n"),
+        (b"def gone(a):\n    return a\n", b"def gone(a):\n    raise NotImplementedError\n"),
+    ],
+)
+def test_a_stub_may_lose_its_docstring(source: bytes, stubbed: bytes) -> None:
+    project = read({"m.py": source})
+    symbols = PYTHON.index("m.py", source)
+    assert PYTHON.stub(source, symbols, keep_docstrings=False) == stubbed
+    for made in (
+        project.plan("stub", ["m.py::gone"], keep_docstrings=False),
+        project.plan("remove", ["m.py::gone"], pinned={"m.py::gone": "why"}, keep_docstrings=False),
+    ):
+        assert made.changes == {"m.py": stubbed}
+        assert all(b"Doc" not in it for it in made.removed.values())
+    kept = project.plan("stub", ["m.py::gone"]).changes["m.py"]
+    assert kept is not None
+    assert (b"Doc." in kept) == (b"Doc." in source)

@@ -19,7 +19,7 @@ _ROUNDS = 4
 
 
 def edited_modules(
-    graph: Graph, closure: Closure, *, editable: Callable[[Module], bool]
+    graph: Graph, closure: Closure, *, editable: Callable[[Module], bool], keep_docstrings: bool = True
 ) -> dict[Module, bytes]:
     """The new bytes of each module that changes. ``closure`` learns which blocks were emptied, and what that frees.
 
@@ -32,6 +32,7 @@ def edited_modules(
         result = {}
         emptied: list[tuple[Module, int, int]] = []
         for module, edit in _edits(graph, closure, editable).items():
+            edit.keep_docstrings = keep_docstrings
             try:
                 done = edit_module(module.path, layout_of(module.source), edit)
             except SkippedFile as problem:
