@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 
 from taskforge.errors import TaskRejected
@@ -41,7 +42,7 @@ def remove(
     project: Project | None = None,
     pinned: Mapping[str, str] = MappingProxyType({}),
     running: Collection[str] = (),
-    keep_docstrings: bool = True,  # noqa: ARG001
+    keep_docstrings: bool = True,
 ) -> Removal:
     """Take ``candidate`` out of ``tree``: by its symbols, or by its units and files, for which ``project`` is needed.
 
@@ -49,13 +50,19 @@ def remove(
         project: read from ``tree``.
         pinned: unit key -> why it has to stay as a stub.
         running: keys of functions that were seen to run while modules were imported.
+        keep_docstrings: whether what stays as a stub keeps its docstring.
 
     Raises:
         TaskRejected: with ``mode_unknown``, ``file_gone``, ``not_a_file``, ``nothing_removed``, or the reason of the
             language for not touching the file.
     """
     if candidate.units or candidate.files:
-        return _by_units(tree, candidate, project, pinned, running)
+        if project is None:
+            raise TaskRejected("mode_unknown", f"{candidate.name} is named by units, and no project was read")
+        return _by_units(tree, candidate, partial(
+            project.plan, candidate.mode, candidate.units, candidate.files,
+            pinned=pinned, running=running, keep_docstrings=keep_docstrings,
+        ))  # fmt: skip
     if candidate.mode != "stub":
         raise TaskRejected("mode_unknown", f"{candidate.name} cannot be removed by mode {candidate.mode} without units")
     by_path: dict[str, list[Symbol]] = defaultdict(list)
@@ -66,7 +73,7 @@ def remove(
     for path, symbols in sorted(by_path.items()):
         entry = _file(tree, path, candidate)
         try:
-            data = lang.stub(entry.data, symbols)
+            data = lang.stub(entry.data, symbols, keep_docstrings=keep_docstrings)
         except SkippedFile as problem:
             raise TaskRejected(problem.reason, f"{candidate.name}: {problem.message}") from problem
         if data == entry.data:
@@ -85,15 +92,11 @@ def _file(tree: Tree, path: str, candidate: Candidate) -> Entry:
     return entry
 
 
-def _by_units(
-    tree: Tree, candidate: Candidate, project: Project | None, pinned: Mapping[str, str], running: Collection[str]
-) -> Removal:
-    if project is None:
-        raise TaskRejected("mode_unknown", f"{candidate.name} is named by units, and no project was read")
+def _by_units(tree: Tree, candidate: Candidate, make: Callable[[], Plan]) -> Removal:
     for path in (*candidate.files, *(it.path for it in candidate.symbols)):
         _file(tree, path, candidate)
     try:
-        plan = project.plan(candidate.mode, candidate.units, candidate.files, pinned=pinned, running=running)
+        plan = make()
     except SkippedFile as problem:
         raise TaskRejected(problem.reason, f"{candidate.name}: {problem.message}") from problem
     changes: dict[str, Entry | None] = {}

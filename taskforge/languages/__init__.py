@@ -73,6 +73,7 @@ class Project(Protocol):
         *,
         pinned: Mapping[str, str] = {},
         running: Collection[str] = (),
+        keep_docstrings: bool = True,
     ) -> Plan:
         """The edit that takes ``units`` and ``files`` out.
 
@@ -86,6 +87,7 @@ class Project(Protocol):
                 imports it at the top.
             running: keys of functions that were seen to run while modules were imported: these stay as they are. What
                 can be told of that by reading is found without being named here.
+            keep_docstrings: whether functions that stay as stubs keep theirs; ``Plan.removed`` never holds it.
 
         Raises:
             SkippedFile: when it cannot be done; ``reason`` says why: ``unit_unknown``, ``runs_at_import``,
@@ -141,8 +143,11 @@ class Language(Protocol):
         """
         ...
 
-    def stub(self, source: bytes, symbols: Sequence[Symbol]) -> bytes:
+    def stub(self, source: bytes, symbols: Sequence[Symbol], *, keep_docstrings: bool = True) -> bytes:
         """``source`` with the body of each symbol raising "not implemented"; all else is the same, byte for byte.
+
+        Args:
+            keep_docstrings: whether the docstring stays above the stub.
 
         Raises:
             SkippedFile: when a symbol has no body to replace, or the result would not parse.

@@ -35,6 +35,8 @@ class Symbol(Value):
     signature: str
     """From ``def`` to the colon, on as many lines as in the source."""
     docstring: str = ""
+    docstring_span: Span | None = None
+    """Of the literal; what a stub replaces, too, when it is to lose its docstring."""
     decorators: tuple[str, ...] = ()
     body_lines: int = Field(ge=0)
     """Source lines of ``body`` that are neither blank nor comment."""

@@ -55,8 +55,8 @@ class Python:
     def index(self, path: str, source: bytes) -> list[Symbol]:
         return index_module(path, source)
 
-    def stub(self, source: bytes, symbols: Sequence[Symbol]) -> bytes:
-        return stub_module(source, symbols)
+    def stub(self, source: bytes, symbols: Sequence[Symbol], *, keep_docstrings: bool = True) -> bytes:
+        return stub_module(source, symbols, keep_docstrings=keep_docstrings)
 
     def project(self, files: Mapping[str, bytes], *, is_product: Callable[[str], bool]) -> Project:
         return read_project(files, is_product=is_product)

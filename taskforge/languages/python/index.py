@@ -102,6 +102,7 @@ def _symbol(path: str, layout: Layout, node: cst.FunctionDef, classes: Sequence[
         body=body,
         signature=layout.text(head, colon + 1),
         docstring=_docstring(parts.docstring),
+        docstring_span=_span(layout, parts.docstring),
         decorators=decorators,
         body_lines=_code_lines(layout.source[body.start : body.end]),
         statements=statements,
@@ -178,6 +179,10 @@ def class_head(layout: Layout, node: cst.ClassDef) -> tuple[str, str]:
     parts = _take_apart(node.body)
     start = decorated_start(layout, node)
     return layout.text(start, _colon(layout, node, parts.first) + 1), _docstring(parts.docstring)
+
+
+def _span(layout: Layout, node: cst.CSTNode | None) -> Span | None:
+    return Span(start=layout.start(node), end=layout.end(node)) if node is not None else None
 
 
 def _colon(layout: Layout, node: cst.FunctionDef | cst.ClassDef, first: cst.CSTNode) -> int:

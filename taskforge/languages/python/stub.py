@@ -12,14 +12,14 @@ import libcst as cst
 from taskforge.languages import SkippedFile
 from taskforge.model import Symbol
 
-__all__ = ["check_parses", "replacement", "stub_module"]
+__all__ = ["check_parses", "replacement", "stub_module", "stub_start"]
 
 _RAISE = b"raise NotImplementedError"
 _NEWLINE = re.compile(rb"\r\n|\r|\n")
 
 
-def stub_module(source: bytes, symbols: Sequence[Symbol]) -> bytes:
-    """See :meth:`taskforge.languages.Language.stub`. Decorators, signature, docstring and function kind stay."""
+def stub_module(source: bytes, symbols: Sequence[Symbol], *, keep_docstrings: bool = True) -> bytes:
+    """See :meth:`taskforge.languages.Language.stub`. Decorators, signature and function kind stay."""
     result = source
     later = len(source) + 1
     for symbol in sorted(symbols, key=lambda it: it.body.start, reverse=True):
@@ -28,16 +28,22 @@ def stub_module(source: bytes, symbols: Sequence[Symbol]) -> bytes:
             raise SkippedFile("empty_body", f"{symbol.key} has no statement besides its docstring")
         if end > min(later, len(source)):
             raise SkippedFile("stale_index", f"{symbol.key} overlaps another symbol, or lies past the end of the file")
-        later = start
-        result = result[:start] + replacement(source, symbol) + result[end:]
+        start = later = stub_start(symbol, keep_docstrings=keep_docstrings)
+        result = result[:start] + replacement(source, symbol, start) + result[end:]
     if symbols:
         check_parses(source, result, symbols[0].path)
     return result
 
 
-def replacement(source: bytes, symbol: Symbol) -> bytes:
+def stub_start(symbol: Symbol, *, keep_docstrings: bool) -> int:
+    """Where a stub begins: behind the docstring, or at it."""
+    if keep_docstrings or symbol.docstring_span is None:
+        return symbol.body.start
+    return symbol.docstring_span.start
+
+
+def replacement(source: bytes, symbol: Symbol, start: int) -> bytes:
     """What stands in the place of a body: an exception of the function's kind, in the style of the file."""
-    start = symbol.body.start
     yields = symbol.flavour in {"generator", "async_generator"}
     lines = source[start : symbol.body.end].splitlines(keepends=True)
     newlines = _NEWLINE.findall(source, 0, start)

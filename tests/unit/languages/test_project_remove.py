@@ -453,6 +453,26 @@ def test_removed_holds_the_answer_and_no_more() -> None:
     }
 
 
+def test_what_a_gone_module_handed_on_goes_from_the_list() -> None:
+    files = {
+        "p/__init__.py": b"from .api import K, f\n__all__ = ['K', 'f', 'p']\np = 1\n",
+        "p/api.py": b"from .k import K\ndef f(): return K()\n",
+        "p/k.py": b"class K: pass\n",
+    }
+    assert read(files).plan("module", [], ["p/api.py"]).changes == {
+        "p/__init__.py": b"__all__ = ['p']\np = 1\n",
+        "p/api.py": None,
+    }
+    # Somebody needs what it hands on.
+    needed = {**files, "p/u.py": b"from . import K\nclass L(K): pass\n"}
+    made = read(needed).plan("module", [], ["p/api.py"])
+    assert made.changes == {
+        "p/__init__.py": b"from .api import K\n__all__ = ['K', 'p']\np = 1\n",
+        "p/api.py": b"from .k import K\n",
+    }
+    assert made.notes == ("p/api.py stays, without its definitions: p/u.py:2 uses K as a base class while it is imported",)
+
+
 def test_strings_that_name_it_are_noted() -> None:
     made = plan(b"def gone(): pass\ndef b(m): return getattr(m, 'gone')\n", "gone")
     assert made.notes == ("m.py:2 holds gone in a string",)

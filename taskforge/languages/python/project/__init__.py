@@ -45,8 +45,9 @@ class PythonProject:
         *,
         pinned: Mapping[str, str] = _NOTHING,
         running: Collection[str] = (),
+        keep_docstrings: bool = True,
     ) -> Plan:
-        return self._planner.plan(mode, units, files, pinned, running)
+        return self._planner.plan(mode, units, files, pinned, running, keep_docstrings=keep_docstrings)
 
     def prune(
         self, path: str, names: Collection[str], *, also: Mapping[str, Collection[str]] = MappingProxyType({})

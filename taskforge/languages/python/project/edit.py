@@ -13,7 +13,7 @@ from taskforge.languages.python.layout import Layout
 from taskforge.languages.python.project.elements import Cut, cut_elements
 from taskforge.languages.python.project.exports import export_statements
 from taskforge.languages.python.project.margins import lines_of, newline_of, tidied
-from taskforge.languages.python.stub import check_parses, replacement
+from taskforge.languages.python.stub import check_parses, replacement, stub_start
 from taskforge.languages.python.syntax import children, suites
 from taskforge.model import Symbol
 
@@ -31,6 +31,7 @@ class Edit:
     strings: set[int] = field(default_factory=set)
     """Starts of strings in ``__all__``."""
     stubs: list[Symbol] = field(default_factory=list)
+    keep_docstrings: bool = True
 
     def __bool__(self) -> bool:
         return bool(self.statements or self.aliases or self.strings or self.stubs)
@@ -56,7 +57,8 @@ def edit_module(path: str, layout: Layout, edit: Edit) -> Edited:
     editor.emit(body)
     editor.strings(body)
     for symbol in edit.stubs:
-        editor.cuts.append((symbol.body.start, symbol.body.end, replacement(layout.source, symbol)))
+        start = stub_start(symbol, keep_docstrings=edit.keep_docstrings)
+        editor.cuts.append((start, symbol.body.end, replacement(layout.source, symbol, start)))
     data = _spliced(layout.source, editor.cuts)
     check_parses(layout.source, data, path, reason="edit_does_not_parse")
     return Edited(data, tuple(editor.emptied))

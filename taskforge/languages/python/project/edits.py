@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 
 from taskforge.languages import SkippedFile
 from taskforge.languages.python.project.closure import Closure
@@ -18,7 +19,7 @@ _ROUNDS = 4
 
 
 def edited_modules(
-    graph: Graph, closure: Closure, *, editable: Callable[[Module], bool]
+    graph: Graph, closure: Closure, *, editable: Callable[[Module], bool], keep_docstrings: bool = True
 ) -> dict[Module, bytes]:
     """The new bytes of each module that changes. ``closure`` learns which blocks were emptied, and what that frees.
 
@@ -31,6 +32,7 @@ def edited_modules(
         result = {}
         emptied: list[tuple[Module, int, int]] = []
         for module, edit in _edits(graph, closure, editable).items():
+            edit.keep_docstrings = keep_docstrings
             try:
                 done = edit_module(module.path, layout_of(module.source), edit)
             except SkippedFile as problem:
@@ -56,14 +58,15 @@ def _edits(graph: Graph, closure: Closure, editable: Callable[[Module], bool]) -
             (edit.statements if binding.alias is None else edit.aliases).add(
                 binding.start if binding.alias is None else binding.alias
             )
-    for module, places in closure.aliases().items():
+    aliases = closure.aliases()
+    for module, places in aliases.items():
         stars = {start for start, _end, _origin in module.stars}
         edits[module].statements |= places & stars
         edits[module].aliases |= places - stars
     for module in graph.modules.values():
         if module.exports and editable(module) and module not in closure.files:
             for at, name, statement in module.exports:
-                if _leads_nowhere(graph, closure, module, name):
+                if _leads_nowhere(graph, closure, module, name, aliases.get(module, frozenset())):
                     edits[module].strings.add(at) if statement < 0 else edits[module].statements.add(statement)
     return {module: edit for module, edit in edits.items() if edit}
 
@@ -74,12 +77,15 @@ def _bindings(node: Node) -> Iterable[Binding]:
         yield from _bindings(guest)
 
 
-def _leads_nowhere(graph: Graph, closure: Closure, module: Module, name: str) -> bool:
+def _leads_nowhere(
+    graph: Graph, closure: Closure, module: Module, name: str, aliases: AbstractSet[int]
+) -> bool:
+    """Whether a listed name has no value any more; ``aliases`` are the imports that go from the module."""
     node = graph.lookup(module, name, None)
     if node is None:
         inner = graph.names.inside(module, name)
         return isinstance(inner, Module) and inner in closure.files
-    if closure.is_gone(node):
+    if closure.is_gone(node) or (node.module is module and all(it.alias in aliases for it in node.bindings)):
         return True
     final = graph.final(node, None)
     return final in closure.files if isinstance(final, Module) else isinstance(final, Node) and closure.is_gone(final)

@@ -43,6 +43,8 @@ class Planner:
         files: Sequence[str],
         pinned: Mapping[str, str],
         running: Collection[str],
+        *,
+        keep_docstrings: bool,
     ) -> Plan:
         for key in (*units, *pinned):
             if key not in self._nodes:
@@ -52,12 +54,13 @@ class Planner:
                 raise SkippedFile("unit_unknown", f"{path} is not among the files of this project")
         wanted = [self._nodes[key] for key in units]
         if mode == "stub":
-            return self._stub(wanted)
+            return self._stub(wanted, keep_docstrings=keep_docstrings)
         pins = {self._nodes[key]: why for key, why in pinned.items()}
         # Keys of functions that are no units of their own are of no interest here.
-        return self._remove(wanted, files, pins, [self._nodes[it] for it in running if it in self._nodes])
+        runs = [self._nodes[it] for it in running if it in self._nodes]
+        return self._remove(wanted, files, pins, runs, keep_docstrings=keep_docstrings)
 
-    def _stub(self, wanted: Iterable[Node]) -> Plan:
+    def _stub(self, wanted: Iterable[Node], *, keep_docstrings: bool) -> Plan:
         by_path: dict[str, dict[str, Symbol]] = defaultdict(dict)
         removed: dict[str, bytes] = {}
         stubbed: dict[str, str] = {}
@@ -68,14 +71,22 @@ class Planner:
             if symbols:
                 stubbed[node.key] = "the mode is stub"
         changes = {
-            path: stub_module(self._files[path], list(symbols.values())) for path, symbols in by_path.items() if symbols
+            path: stub_module(self._files[path], list(symbols.values()), keep_docstrings=keep_docstrings)
+            for path, symbols in by_path.items()
+            if symbols
         }
         if not changes:
             raise SkippedFile("nothing_removed", "none of the units has a body that a stub could replace")
         return Plan(changes=changes, removed=removed, stubbed=stubbed)
 
     def _remove(
-        self, wanted: Iterable[Node], files: Sequence[str], pinned: Mapping[Node, str], running: Iterable[Node]
+        self,
+        wanted: Iterable[Node],
+        files: Sequence[str],
+        pinned: Mapping[Node, str],
+        running: Iterable[Node],
+        *,
+        keep_docstrings: bool,
     ) -> Plan:
         notes: list[str] = []
         whole = [self._graph.modules[it] for it in files if it in self._graph.modules]
@@ -95,7 +106,7 @@ class Planner:
         if not closure.wanted and not closure.files and len(files) == len(whole):
             raise SkippedFile("nothing_removed", "; ".join(notes) or "there is nothing to take out")
         kept = {it.path for it in whole if it not in closure.files}
-        edited = edited_modules(self._graph, closure, editable=_is_product)
+        edited = edited_modules(self._graph, closure, editable=_is_product, keep_docstrings=keep_docstrings)
         changes: dict[str, bytes | None] = {it.path: data for it, data in edited.items()}
         changes.update(dict.fromkeys([it for it in files if it not in kept]))
         removed = removed_bytes(closure)

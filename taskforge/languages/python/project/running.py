@@ -97,6 +97,9 @@ class Running:
             return self._graph.members.get(ref.names[-1], ()) if at_import else ()
         if ref.role in _CALLS | {"decorator", "base"}:
             return targets[-1:]
+        if not at_import and targets and targets[-1].is_function:
+            # Handed on within a function that runs, it is most likely called there.
+            return targets[-1:]
         return [it for it in targets if _is_property(it)]
 
 
@@ -107,7 +110,9 @@ def _parts(graph: Graph, node: Node, ref: Ref) -> Iterator[Node]:
         return
     for owner in graph.bases(node):
         for member in owner.members.values():
-            if member.is_function and (member.name in MAKING or (ref.role != "base" and is_dunder(member.name))):
+            called = ref.role != "base" and (is_dunder(member.name) or ref.when == "call")
+            if member.is_function and (member.name in MAKING or called):
+                # An instance made within a function is called there by names that tell nothing.
                 yield member
     if any(it and (it[-1] == "type" or it[-1].endswith("Meta")) for it in node.bases):
         yield from (it for it in node.members.values() if it.is_function)

@@ -10,9 +10,15 @@ import libcst as cst
 from taskforge.languages.python.index import last_name
 from taskforge.languages.python.layout import Layout
 from taskforge.languages.python.project.bindings import import_origin
-from taskforge.languages.python.project.known import is_harmless_decorator, is_reading_base
 from taskforge.languages.python.project.parts import Module, Node, Origin, Ref, When
 from taskforge.languages.python.project.places import Places
+from taskforge.languages.python.project.questions import (
+    awaits_import_error,
+    has_future,
+    is_blind,
+    is_main,
+    reads_annotations,
+)
 from taskforge.languages.python.project.scopes import Scope
 from taskforge.languages.python.syntax import (
     bound_names,
@@ -35,21 +41,10 @@ def scan(module: Module, layout: Layout) -> None:
     module.refs.sort(key=lambda it: it.at)
 
 
-def _has_future(module: cst.Module) -> bool:
-    """Whether annotations are never evaluated."""
-    for statement in module.body:
-        for small in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
-            if isinstance(small, cst.ImportFrom) and small.module and dotted(small.module) == ("__future__",):
-                names = small.names if not isinstance(small.names, cst.ImportStar) else ()
-                if any(dotted(it.name) == ("annotations",) for it in names):
-                    return True
-    return False
-
-
 class _Scanner(Places):
     def __init__(self, module: Module, layout: Layout) -> None:
         super().__init__(module, layout)
-        self._deferred = _has_future(layout.module)
+        self._deferred = has_future(layout.module)
         self._guarded = False
         self._handlers |= {
             cst.Call: self._call,
@@ -98,7 +93,7 @@ class _Scanner(Places):
         generic = {it.param.name.value for it in node.type_parameters.params} if node.type_parameters else set()
         with self._generic(node.type_parameters, generic):
             # A decorator may read annotations that nobody else evaluates.
-            self._annotations(node, read=not all(map(_is_blind, node.decorators)))
+            self._annotations(node, read=not all(map(is_blind, node.decorators)))
         scope = Scope(local_names(node) | generic, is_function=True)
         first = next(parameters(node.params), None)
         static = any(last_name(it.decorator) == "staticmethod" for it in node.decorators)
@@ -247,7 +242,7 @@ class _Scanner(Places):
         else:
             owner: Node | None = self._scopes.class_node
             # A base or a decorator may read the annotations of a class, and evaluate them.
-            self._annotation(node.annotation, read=owner is not None and _reads_annotations(owner))
+            self._annotation(node.annotation, read=owner is not None and reads_annotations(owner))
         self._as("value", node.value)
 
     def _if(self, node: cst.If) -> None:
@@ -257,7 +252,7 @@ class _Scanner(Places):
         when = None
         if test and test[-1] == "TYPE_CHECKING" and self._when == "import":
             when = "never"
-        elif _is_main(node.test) and self._when == "import":
+        elif is_main(node.test) and self._when == "import":
             when = "call"
         with self._during(when):  # type: ignore[arg-type]
             self.visit(node.body)
@@ -265,7 +260,7 @@ class _Scanner(Places):
             self.visit(node.orelse)
 
     def _try(self, node: cst.Try | cst.TryStar) -> None:
-        before, self._guarded = self._guarded, self._guarded or any(map(_awaits_import_error, node.handlers))
+        before, self._guarded = self._guarded, self._guarded or any(map(awaits_import_error, node.handlers))
         self.visit(node.body)
         self._guarded = before
         for child in children(node):
@@ -276,30 +271,3 @@ class _Scanner(Places):
         # A docstring, or prose between statements.
         if not is_string(node.value) or isinstance(node.value, cst.FormattedString):
             self._as("value", node.value)
-
-def _is_blind(decorator: cst.Decorator) -> bool:
-    inner = decorator.decorator
-    return is_harmless_decorator(last_name(inner.func if isinstance(inner, cst.Call) else inner))
-
-
-def _reads_annotations(owner: Node) -> bool:
-    decorators = [it for binding in owner.bindings for it in binding.decorators]
-    if not all(is_harmless_decorator(it.rpartition(".")[2]) for it in decorators):
-        return True
-    return any(not it or is_reading_base(it[-1]) for it in owner.bases)
-
-
-def _awaits_import_error(handler: cst.ExceptHandler | cst.ExceptStarHandler) -> bool:
-    if handler.type is None:
-        return True
-    kinds = [it.value for it in handler.type.elements] if isinstance(handler.type, cst.Tuple) else [handler.type]
-    awaited = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
-    return any(dotted(it)[-1:] and dotted(it)[-1] in awaited for it in kinds)
-
-
-def _is_main(test: cst.BaseExpression) -> bool:
-    """``__name__ == "__main__"``, either way round."""
-    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
-        return False
-    sides = (test.left, test.comparisons[0].comparator)
-    return any(isinstance(it, cst.Name) and it.value == "__name__" for it in sides)

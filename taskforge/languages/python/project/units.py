@@ -91,7 +91,9 @@ def make_units(graph: Graph, nodes: Mapping[str, Node], runner: Running) -> dict
                 else:
                     uses[owner][target] = uses[owner].get(target, 0) + 1
                     used_by[target][owner] = used_by[target].get(owner, 0) + 1
-    at_import |= runner.without(Nowhere(), ()).keys()
+    runs = runner.without(Nowhere(), ())
+    at_import |= runs.keys()
+    at_import |= {it for node in runs for ref in runner.refs(node) for it in graph.targets.get(ref, ())}
     return {
         key: _unit(
             node,
