@@ -7,13 +7,14 @@ import fcntl
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from taskforge.errors import StoreFault, UsageError
 
-__all__ = ["lock", "store_fault", "write_bytes", "write_folder", "write_folders"]
+__all__ = ["is_special", "lock", "store_fault", "write_bytes", "write_folder", "write_folders"]
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
@@ -40,13 +41,19 @@ def store_fault(error: OSError, path: Path) -> StoreFault:
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a file so that a reader, or a crash at any moment, sees the old content or the new one, whole.
 
-    Makes the folder if it is missing. What writers that died left beside it is removed.
+    Makes the folder if it is missing. What writers that died left beside it is removed. A link is followed, and what is
+    no file (a device, a pipe) is written to, never replaced.
 
     Raises:
         StoreFault: when the disk refuses.
     """
-    temporary = path.with_name(_temporary_name(path.name))
     try:
+        if is_special(path):
+            with path.open("wb", buffering=0) as stream:
+                stream.write(data)
+            return
+        path = path.resolve()
+        temporary = path.with_name(_temporary_name(path.name))
         path.parent.mkdir(parents=True, exist_ok=True)
         _sweep(path)
         try:
@@ -58,6 +65,15 @@ def write_bytes(path: Path, data: bytes) -> None:
         _sync_folder(path.parent)
     except OSError as error:
         raise store_fault(error, path) from error
+
+
+def is_special(path: Path) -> bool:
+    """Whether something is there that is neither a file nor a folder, and must not be replaced by one."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
 def write_folder(path: Path, files: Mapping[str, bytes]) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from taskforge.errors import CorpusError, SandboxFault, StoreFault
+from taskforge.errors import CorpusError, SandboxFault, StoreFault, UsageError
 from taskforge.model import Image
 from taskforge.sandbox.docker_daemon import faults
 from taskforge.sandbox.docker_image import Images
@@ -159,6 +159,8 @@ def differs(environment: str, wanted: str, found: str, how: str) -> SandboxFault
 @contextlib.contextmanager
 def _placed(target: Path) -> Iterator[tuple[IO[bytes], Path]]:
     """A file that gets its name when all went well, and a folder beside it until then."""
+    if target.exists() and not target.is_file():
+        raise UsageError(f"{target} is no file, and is not replaced by one", hint="name a file with --to")
     folder = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -3,6 +3,7 @@ itself, or stays inside; and the sandbox serves on."""
 
 from __future__ import annotations
 
+import random
 import uuid
 from pathlib import Path
 
@@ -115,12 +116,14 @@ def test_keys_are_not_the_hosts(box, python):
 
 
 def test_queues_and_shared_memory_are_the_sandboxes_own(box, python):
-    make = CALL + "print(call(29, 4242, 4096, 0o1666), call(68, 4242, 0o1666), call(64, 4242, 1, 0o1666))"
-    find = CALL + "print(call(29, 4242, 4096, 0), call(68, 4242, 0), call(64, 4242, 1, 0))"
+    # One that nobody else on this machine has.
+    key = random.SystemRandom().randrange(1 << 20, 1 << 30)
+    make = CALL + f"print(call(29, {key}, 4096, 0o1666), call(68, {key}, 0o1666), call(64, {key}, 1, 0o1666))"
+    find = CALL + f"print(call(29, {key}, 4096, 0), call(68, {key}, 0), call(64, {key}, 1, 0))"
     first, second = box(), box()
     assert python(first, make).output == b"done done done\n"
     assert python(second, find).output == b"ENOENT ENOENT ENOENT\n"
-    assert "4242" not in Path("/proc/sysvipc/shm").read_text()
+    assert str(key) not in Path("/proc/sysvipc/shm").read_text()
 
 
 def test_shared_memory_without_a_file_counts_as_memory(box, python):

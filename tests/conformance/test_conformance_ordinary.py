@@ -83,6 +83,7 @@ def test_as_an_ordinary_user(calc, bubblewrap, cache, name):
         if not open_to_all(ROOT):
             shutil.copytree(ROOT / "taskforge", code / "taskforge")
             shutil.copytree(ROOT / "tests", code / "tests")
+            shutil.copytree(ROOT / "sandbox_images", code / "sandbox_images")
             shutil.copy(ROOT / "pyproject.toml", code)
         root = ROOT if open_to_all(ROOT) else code
         if os.getuid() == 0:
@@ -98,7 +99,7 @@ def test_as_an_ordinary_user(calc, bubblewrap, cache, name):
             cwd=tmp,
             env={
                 "PATH": "/usr/bin:/bin",
-                "PYTHONPATH": os.pathsep.join(map(str, [root, *packages])),
+                "PYTHONPATH": os.pathsep.join(map(str, [root, root / "sandbox_images", *packages])),
                 "TASKFORGE_CONFORMANCE_ENVIRONMENT": str(given),
                 "TASKFORGE_CACHE_DIR": str(tmp / "cache"),
             },

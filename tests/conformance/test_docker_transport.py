@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import stat
 import tarfile
 import time
 from collections.abc import Callable
@@ -10,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from taskforge.errors import CorpusError, SandboxFault
+from taskforge.errors import CorpusError, SandboxFault, UsageError
 from taskforge.model import Image
 from taskforge.sandbox.docker import Docker
 from taskforge.sandbox.docker_prune import stays
@@ -117,6 +119,15 @@ def test_an_interrupted_save_leaves_nothing(second: Docker, tmp_path: Path) -> N
         save(second.images, {"d" * 64: pin}, tmp_path / "out" / "images.tar", interrupt)
     # Nor what one left that was killed.
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_device_is_never_replaced_by_an_archive(second: Docker, tmp_path: Path) -> None:
+    pin = second.images.facts(put(second, "d", own=10))
+    device = tmp_path / "null"
+    os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+    with pytest.raises(UsageError, match="is no file"):
+        save(second.images, {"d" * 64: pin}, device, quiet)
+    assert stat.S_ISCHR(device.stat().st_mode)
 
 
 def test_what_is_set_aside_is_back_after_a_failure(second: Docker) -> None:

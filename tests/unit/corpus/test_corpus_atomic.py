@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -168,3 +169,29 @@ def test_a_lock_is_free_after_its_block(tmp_path: Path) -> None:
         raise ValueError("mine")
     with lock(tmp_path / "l"):
         pass
+
+
+def test_a_device_and_a_pipe_are_written_to_and_stay_what_they_are(tmp_path: Path) -> None:
+    # A node of the test's own: replaced by a file, the machine's would be gone for everybody.
+    device, pipe, link = tmp_path / "null", tmp_path / "pipe", tmp_path / "stdout"
+    os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    write_bytes(device, b"lost")
+    assert stat.S_ISCHR(device.stat().st_mode)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_bytes(link, b"told")
+        assert os.read(reader, 100) == b"told"
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO(pipe.lstat().st_mode)
+    assert link.is_symlink()
+
+
+def test_a_link_to_a_file_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("real")
+    write_bytes(tmp_path / "link", b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_bytes() == b"new"
