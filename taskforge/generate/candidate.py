@@ -142,7 +142,8 @@ class Forge:
             keep_docstrings=self.options.keep_docstrings,
         )
         plan = removal.plan
-        if candidate.mode != "stub" and plan is not None and not plan.deleted and None not in removal.changes.values():
+        gone = plan is None or plan.deleted or plan.joined or None in removal.changes.values()
+        if candidate.mode != "stub" and plan is not None and not gone:
             why = next(iter(plan.stubbed.values()), "")
             raise TaskRejected("only_stubs", f"all of {candidate.name} would stay as stubs, as mode stub has it: {why}")
         return removal
