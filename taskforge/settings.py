@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 __all__ = ["Settings"]
@@ -47,6 +47,14 @@ class Settings(BaseSettings):
     """OCI runtime of the docker sandbox, such as ``runsc``; the daemon's own choice when empty."""
     pids: int = Field(default=256, ge=8)
     """Processes and threads in one sandbox."""
+    statement_base_url: str = ""
+    """Where ``--statement llm`` finds a model: an OpenAI-compatible API, such as ``http://localhost:8000/v1``."""
+    statement_model: str = ""
+    """Its name there."""
+    statement_api_key: SecretStr = SecretStr("")
+    """Sent as a bearer token; nothing is sent when empty. Never shown."""
+    statement_timeout: float = Field(default=120.0, gt=0)
+    """Seconds until an answer has to be complete."""
 
     @classmethod
     def settings_customise_sources(

@@ -12,9 +12,12 @@ from taskforge.corpus.bundle import Bundle
 from taskforge.generate import environment as environments
 from taskforge.generate.acquire import Snapshot, acquire
 from taskforge.generate.candidate import Forge
+from taskforge.generate.options import Options
+from taskforge.generate.product import product
 from taskforge.generate.progress import Stages
 from taskforge.generate.protect import protected_paths
-from taskforge.generate.select import select
+from taskforge.generate.remove import project_files
+from taskforge.generate.select import Wanted, select
 from taskforge.generate.testmap import build_testmap
 from taskforge.grade import Grader
 from taskforge.languages import language
@@ -78,27 +81,24 @@ def calc_map(
 @pytest.fixture(scope="session")
 def calc_forge(calc: Snapshot, calc_environment: Environment, calc_map: TestMap, bubblewrap: Backend) -> Iterator[Forge]:
     python = language("python")
-    index = {path: python.index(path, calc.tree[path].data) for path in calc.tree if path.startswith("src/")}
+    protected = protected_paths(calc.tree, python)
     with Pool(bubblewrap, size=1) as pool:
         yield Forge(
             snapshot=calc,
             test_map=calc_map,
-            index=index,
+            project=python.project(project_files(calc.tree), is_product=product(python, protected, ())),
             language=python,
             environment=calc_environment,
             pool=pool,
             limits=Limits(),
-            seed=0,
-            tests_visible=False,
-            p2p_seconds=20.0,
-            reference_runs=1,
+            options=Options(reference_runs=1),
         )
 
 
 @pytest.fixture(scope="session")
 def evaluate_bundle(calc_forge: Forge) -> Bundle:
     """A proven task: implement ``evaluate`` again."""
-    selection = select(calc_forge.index, calc_forge.test_map, seed=0)
+    selection = select(calc_forge.project.units, calc_forge.test_map, Wanted())
     candidate = next(one for one in selection.candidates if one.name == "evaluate")
     return calc_forge.make(candidate, Stages())
 

@@ -26,8 +26,9 @@ def demo(
 ) -> None:
     """Make tasks from a real release, show one, and grade three submissions to it."""
     from taskforge.cli.common import console
-    from taskforge.cli.generate import print_report, watching
+    from taskforge.cli.generate import print_report
     from taskforge.cli.grade import grader_for, print_verdict
+    from taskforge.cli.watching import watching
     from taskforge.corpus import Corpus
     from taskforge.errors import Fault
     from taskforge.generate.pipeline import Options, generate

@@ -15,7 +15,7 @@ WIDEST = 48
 
 def list_tasks(
     corpus: Annotated[Path, typer.Argument(help="What `taskforge generate --out` wrote.")],
-    sort: Annotated[str, typer.Option(help="lines, tests or id.")] = "id",
+    sort: Annotated[str, typer.Option(help="difficulty, lines or tests, the most first; or id.")] = "id",
     as_json: Annotated[bool, typer.Option("--json", help="Print the cards as JSON.")] = False,
 ) -> None:
     """List the tasks of a corpus."""
@@ -26,10 +26,12 @@ def list_tasks(
     from taskforge.corpus import Corpus
     from taskforge.errors import UsageError
 
-    if sort not in {"lines", "tests", "id"}:
-        raise UsageError(f"there is no order {sort!r}", hint="sort by lines, tests or id")
+    if sort not in {"difficulty", "lines", "tests", "id"}:
+        raise UsageError(f"there is no order {sort!r}", hint="sort by difficulty, lines, tests or id")
     cards = list(Corpus.open(corpus).cards())
-    if sort == "lines":
+    if sort == "difficulty":
+        cards.sort(key=lambda card: (-card.metrics.difficulty, card.id))
+    elif sort == "lines":
         cards.sort(key=lambda card: (-card.metrics.lines, card.id))
     elif sort == "tests":
         cards.sort(key=lambda card: (-card.metrics.fail_to_pass, card.id))
@@ -42,14 +44,16 @@ def list_tasks(
     table.add_column("id", no_wrap=True, min_width=longest)
     table.add_column("mode", no_wrap=True)
     table.add_column("feature", no_wrap=True)
-    for name in ("lines", "F2P", "P2P"):
+    for name in ("hard", "lines", "files", "F2P", "P2P"):
         table.add_column(name, justify="right")
     for card in cards:
         # The end of a path tells more than its start.
         first = card.feature[0] if len(card.feature[0]) <= WIDEST else "…" + card.feature[0][-WIDEST:]
         more = f" (+{len(card.feature) - 1})" if len(card.feature) > 1 else ""
-        numbers = (card.metrics.lines, card.metrics.fail_to_pass, card.metrics.pass_to_pass)
-        table.add_row(card.id, card.mode, escape(first + more), *(str(number) for number in numbers))
+        told = card.metrics
+        numbers = (told.lines, told.files, told.fail_to_pass, told.pass_to_pass)
+        hard = f"{told.difficulty:.1f}" if told.difficulty else ""
+        table.add_row(card.id, card.mode, escape(first + more), hard, *(str(number) for number in numbers))
     show = console(least=longest + 100)
     show.print(table)
     show.print(f"{len(cards)} task{'' if len(cards) == 1 else 's'}")

@@ -70,8 +70,8 @@ def _graded(
     """Verdicts and faults by task id."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from taskforge.cli.generate import watching
     from taskforge.cli.grade import grader_for
+    from taskforge.cli.watching import watching
     from taskforge.errors import TaskforgeError
     from taskforge.sandbox.pool import Pool
 

@@ -27,8 +27,8 @@ def validate(
     from concurrent.futures import ThreadPoolExecutor
 
     from taskforge.cli.common import console, print_json
-    from taskforge.cli.generate import watching
     from taskforge.cli.grade import grader_for
+    from taskforge.cli.watching import watching
     from taskforge.corpus import Corpus
     from taskforge.errors import UsageError
     from taskforge.sandbox import backend

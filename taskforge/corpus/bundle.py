@@ -14,6 +14,8 @@ __all__ = ["PUBLIC_FILES", "SEALED_FILES", "Bundle", "json_bytes"]
 
 PUBLIC_FILES = ("task.json", "statement.md", "workspace.tar.zst")
 SEALED_FILES = ("tests.json", "hidden.tar.zst", "removal.patch", "reference.patch", "reports.json")
+#: Of ``task.json``: fields that came later than the first tasks.
+_LATER = frozenset({"platform", "image", "sibling", "twin_of", "fan_in", "difficulty"})
 
 
 def json_bytes(data: Any) -> bytes:
@@ -60,7 +62,8 @@ class Bundle:
     def _told(self) -> dict[str, Any]:
         # Fields that came later than the first tasks count only where they say something.
         told = self.card.model_dump(exclude={"digest"})
-        return {name: value for name, value in told.items() if value or name not in {"platform", "image"}}
+        told["metrics"] = {name: value for name, value in told["metrics"].items() if value or name not in _LATER}
+        return {name: value for name, value in told.items() if value or name not in _LATER}
 
     @property
     def digest(self) -> str:

@@ -2,39 +2,34 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from taskforge.corpus.bundle import Bundle
 from taskforge.errors import TaskRejected
 from taskforge.generate.acquire import Snapshot
-from taskforge.generate.choose import choose_pass_to_pass
+from taskforge.generate.assemble import Made, assemble, task_id
 from taskforge.generate.leaks import LeakReport, search
-from taskforge.generate.patches import patch_between
+from taskforge.generate.options import Options
 from taskforge.generate.progress import Stages
 from taskforge.generate.protect import is_protected, protected_paths
 from taskforge.generate.remove import Removal, remove
 from taskforge.generate.seal import Sealed, seal
-from taskforge.generate.statement import lines_of_body_in, statement
+from taskforge.generate.statement import Statement, describe
+from taskforge.generate.statement_llm import Author
+from taskforge.generate.trivial import refuse_trivial
 from taskforge.generate.validate import Effect, prove, prove_effect
-from taskforge.languages import Language
-from taskforge.model import Candidate, Metrics, Symbol, TaskCard, TaskTests, TestMap, digest_of
+from taskforge.generate.validate_collection import pins
+from taskforge.generate.validate_imports import Imports
+from taskforge.generate.validate_visible import seal_proven
+from taskforge.languages import Language, Project
+from taskforge.model import Candidate, TestMap
 from taskforge.model.base import canonical_json
 from taskforge.sandbox import Environment, Limits
-from taskforge.sandbox.platforms import here
 from taskforge.sandbox.pool import Pool
-from taskforge.version import __version__
 
 __all__ = ["Forge", "task_id"]
-
-
-def task_id(snapshot: Snapshot, candidate: Candidate) -> str:
-    """``<owner>__<name>-<commit8>.<mode>-<feature slug>-<hash6>``: the same on every run with the same input."""
-    slug = re.sub(r"[^a-z0-9]+", "-", candidate.name.lower()).strip("-")[:40].strip("-") or "feature"
-    keys = [symbol.key for symbol in candidate.symbols]
-    tail = digest_of([snapshot.digest, candidate.mode, keys])[:6]
-    return f"{snapshot.label}.{candidate.mode}-{slug}-{tail}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,19 +38,28 @@ class Forge:
 
     snapshot: Snapshot
     test_map: TestMap
-    index: Mapping[str, Sequence[Symbol]]
+    project: Project
     language: Language
     environment: Environment
     pool: Pool
     limits: Limits
-    seed: int
-    tests_visible: bool
-    p2p_seconds: float
-    reference_runs: int
+    options: Options
+    imports: Imports | None = None
+    """Modules that could be imported before; without it none is asked for."""
+    near: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Unit key -> keys of its near-copies."""
+    author: Author | None = None
+    """Who writes statements, if not the template alone."""
 
     @property
     def protected(self) -> tuple[str, ...]:
         return protected_paths(self.snapshot.tree, self.language)
+
+    @cached_property
+    def running(self) -> frozenset[str]:
+        """Keys of functions that were seen to run while modules were imported."""
+        functions = self.test_map.functions
+        return frozenset(f"{functions[it][0]}::{functions[it][1]}" for it in self.test_map.unattributed)
 
     def make(self, candidate: Candidate, stages: Stages) -> Bundle:
         """A task, proven.
@@ -64,29 +68,53 @@ class Forge:
             TaskRejected: when the candidate does not make one; the reason is for the record.
             Fault: when the machinery broke.
         """
-        protected = self.protected
+        protected, options = self.protected, self.options
         if any(is_protected(symbol.path, protected) for symbol in candidate.symbols):
             raise TaskRejected("protected_path", f"{candidate.name} lies among tests or their configuration")
         with stages("remove"):
-            removal = remove(self.snapshot.tree, candidate, self.language)
+            removal = self._remove(candidate)
         self._refuse_early(candidate, removal, protected, stages)
+        shared = {"environment": self.environment, "pool": self.pool, "protected": protected, "limits": self.limits}
         with stages("validate"):
             effect = prove_effect(
                 candidate,
                 removal.tree,
                 self.test_map,
-                environment=self.environment,
-                pool=self.pool,
-                protected=protected,
-                limits=self.limits,
+                imports=self.imports,
                 stage=lambda _name, cpu: stages.add("validate", cpu=cpu),
+                **shared,  # type: ignore[arg-type]
             )
+        with stages("trivial"):
+            trivial = refuse_trivial(
+                candidate,
+                self.snapshot.tree,
+                removal.tree,
+                effect.fail_to_pass,
+                self.test_map,
+                language=self.language,
+                **shared,  # type: ignore[arg-type]
+            )
+        cpu = trivial["cpu_seconds"]
+        assert isinstance(cpu, float)
+        stages.add("trivial", cpu=cpu)
         with stages("seal"):
-            sealed = seal(removal.tree, self._hidden(effect))
+            sealed, hiding = self._seal(removal, effect, protected, stages)
         with stages("statement"):
-            text = self._statement(candidate, removal, sealed)
+            said = self._describe(candidate, removal, sealed, effect, protected)
         with stages("bundle"):
-            bundle = self._bundle(candidate, removal, effect, sealed, text, protected)
+            bundle = assemble(
+                candidate,
+                Made(
+                    removal=removal, effect=effect, sealed=sealed, statement=said, trivial=trivial, hiding=hiding,
+                    sibling=self._siblings_left(candidate, removal),
+                ),
+                snapshot=self.snapshot,
+                test_map=self.test_map,
+                project=self.project,
+                environment=self.environment,
+                protected=protected,
+                options=options,
+            )  # fmt: skip
         with stages("leaks"):
             report = self._search(bundle, removal)
         with stages("grade"):
@@ -95,7 +123,7 @@ class Forge:
                 environment=self.environment,
                 pool=self.pool,
                 limits=self.limits,
-                runs=self.reference_runs,
+                runs=options.reference_runs,
             )
         cpu = proof.pop("cpu_seconds")
         assert isinstance(cpu, float)
@@ -103,34 +131,83 @@ class Forge:
         reports = {**bundle.reports, "leaks": report.model_dump(mode="json"), "proof": proof}
         return Bundle(**{**bundle.__dict__, "reports": reports})
 
+    def _remove(self, candidate: Candidate) -> Removal:
+        removal = remove(
+            self.snapshot.tree,
+            candidate,
+            self.language,
+            project=self.project,
+            pinned={} if candidate.mode == "stub" else pins(self.project, self.test_map, candidate.tests),
+            running=self.running,
+            keep_docstrings=self.options.keep_docstrings,
+        )
+        plan = removal.plan
+        gone = plan is None or plan.deleted or plan.joined or None in removal.changes.values()
+        if candidate.mode != "stub" and plan is not None and not gone:
+            why = next(iter(plan.stubbed.values()), "")
+            raise TaskRejected("only_stubs", f"all of {candidate.name} would stay as stubs, as mode stub has it: {why}")
+        return removal
+
     def _refuse_early(
         self, candidate: Candidate, removal: Removal, protected: tuple[str, ...], stages: Stages
     ) -> None:
         """What reading alone can tell, before anything is run: all of it is looked at once more when sealed."""
         with stages("statement"):
-            statement(candidate, self.snapshot.tree, removal.tree, self.index, tests_visible=self.tests_visible)
+            describe(
+                candidate, self.snapshot.tree, removal.tree,
+                removed=removal.removed, why_stub=_why_stub(removal), tests_visible=self.options.tests_visible,
+            )  # fmt: skip
         with stages("leaks"):
             product = {path: it.data for path, it in removal.tree.items() if not is_protected(path, protected)}
             _refuse_leak(search(removal.removed, product))
 
-    def _hidden(self, effect: Effect) -> list[str]:
-        if self.tests_visible:
-            return []
-        records = {record.id: record for record in self.test_map.tests}
-        files = sorted({records[name].file for name in effect.fail_to_pass})
-        for file in files:
-            if file not in self.snapshot.tree or not self.language.is_test_path(file):
-                raise TaskRejected("tests_inseparable", f"{file} holds tests and is no test file: it cannot be hidden")
-        return files
-
-    def _statement(self, candidate: Candidate, removal: Removal, sealed: Sealed) -> str:
-        text = statement(
-            candidate, self.snapshot.tree, sealed.workspace, self.index, tests_visible=self.tests_visible
+    def _seal(
+        self, removal: Removal, effect: Effect, protected: tuple[str, ...], stages: Stages
+    ) -> tuple[Sealed, dict[str, object]]:
+        if self.options.tests_visible:
+            return seal(removal.tree, []), {}
+        visible = seal_proven(
+            removal.tree,
+            removal.tree.changes_to(self.snapshot.tree),
+            self.test_map,
+            effect,
+            language=self.language,
+            project=self.project,
+            environment=self.environment,
+            pool=self.pool,
+            protected=protected,
+            limits=self.limits,
+            seconds=self.options.p2p_seconds,
         )
-        told = lines_of_body_in(text, removal.removed)
-        if told:
-            raise TaskRejected("statement_tells", f"the statement holds a line of the removed body: {told[0]!r}")
-        return text
+        stages.add("seal", cpu=visible.cpu_seconds)
+        return visible.sealed, visible.report()
+
+    def _describe(
+        self,
+        candidate: Candidate,
+        removal: Removal,
+        sealed: Sealed,
+        effect: Effect,
+        protected: tuple[str, ...],
+    ) -> Statement:
+        visible = self.options.tests_visible
+        hidden = {path: it.data for path, it in sealed.hidden.items() if it.kind != "link"}
+        said = describe(
+            candidate,
+            self.snapshot.tree,
+            sealed.workspace,
+            removed=removal.removed,
+            hidden={} if visible else {path: data for path, data in hidden.items() if is_protected(path, protected)},
+            required=effect.fail_to_pass,
+            why_stub=_why_stub(removal),
+            tests_visible=visible,
+        )
+        return self.author.write(said, removal.removed, name=candidate.name) if self.author is not None else said
+
+    def _siblings_left(self, candidate: Candidate, removal: Removal) -> tuple[str, ...]:
+        """Near-copies of what was taken out that a solver still has."""
+        gone = {*candidate.units, *(removal.plan.joined if removal.plan is not None else ())}
+        return tuple(sorted({key for unit in candidate.units for key in self.near.get(unit, ()) if key not in gone}))
 
     def _search(self, bundle: Bundle, removal: Removal) -> LeakReport:
         public = {path: entry.data for path, entry in bundle.workspace.items()}
@@ -140,66 +217,9 @@ class Forge:
         public["task.json"] = canonical_json(bundle.card.model_dump(mode="json"))
         return _refuse_leak(search(removal.removed, public))
 
-    def _bundle(
-        self,
-        candidate: Candidate,
-        removal: Removal,
-        effect: Effect,
-        sealed: Sealed,
-        text: str,
-        protected: tuple[str, ...],
-    ) -> Bundle:
-        original = {path: self.snapshot.tree[path] for path in removal.changes}
-        deleted = {path: entry for path, entry in removal.changes.items() if entry is not None}
-        records = {record.id: record for record in self.test_map.tests}
-        required = (*effect.fail_to_pass, *effect.pass_to_pass)
-        symbols = candidate.symbols
-        tests = TaskTests(
-            fail_to_pass=effect.fail_to_pass,
-            pass_to_pass=effect.pass_to_pass,
-            graded=choose_pass_to_pass(
-                candidate, set(effect.pass_to_pass), self.test_map, seconds=self.p2p_seconds, seed=self.seed
-            ),
-            files={name: records[name].file for name in required},
-            seconds={name: round(records[name].seconds, 4) for name in required},
-            protected=protected,
-        )
-        card = TaskCard(
-            id=task_id(self.snapshot, candidate),
-            digest="",
-            mode=candidate.mode,
-            feature=tuple(f"{symbol.path}::{symbol.qualname}" for symbol in symbols),
-            environment=self.environment.digest,
-            platform=here(),
-            image=self.environment.image.digest if self.environment.image is not None else "",
-            workspace=sealed.workspace.digest,
-            tests_visible=self.tests_visible,
-            provenance=self.snapshot.provenance,
-            metrics=Metrics(
-                lines=sum(symbol.body_lines for symbol in symbols),
-                files=len({symbol.path for symbol in symbols}),
-                symbols=len(symbols),
-                complexity=sum(symbol.complexity for symbol in symbols),
-                fail_to_pass=len(effect.fail_to_pass),
-                pass_to_pass=len(effect.pass_to_pass),
-            ),
-            generator=__version__,
-        )
-        reports = {
-            "snapshot": self.snapshot.digest,
-            "removal": {"symbols": [symbol.key for symbol in symbols], "dropped": list(sealed.dropped)},
-            "validation": {"causes": effect.causes, "left_out": list(effect.left_out)},
-        }
-        return Bundle(
-            card=card,
-            statement=text,
-            workspace=sealed.workspace,
-            tests=tests,
-            hidden=sealed.hidden,
-            reference_patch=patch_between(deleted, original),
-            removal_patch=patch_between(original, deleted),
-            reports=reports,
-        )
+
+def _why_stub(removal: Removal) -> Mapping[str, str]:
+    return removal.plan.stubbed if removal.plan is not None else {}
 
 
 def _refuse_leak(report: LeakReport) -> LeakReport:

@@ -6,36 +6,35 @@ rejected is recorded with its reason. A fault is not recorded, so that the next 
 
 from __future__ import annotations
 
-import json
 import logging
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from taskforge.corpus.atomic import lock, write_bytes
 from taskforge.corpus.bundle import json_bytes
 from taskforge.corpus.corpus import Corpus
-from taskforge.errors import EnvironmentBuildError, Fault, StoreFault, TaskRejected
-from taskforge.generate import environment as environments
+from taskforge.errors import Fault, StoreFault, TaskRejected
 from taskforge.generate.acquire import Snapshot, acquire
+from taskforge.generate.asserts import asserting
 from taskforge.generate.candidate import Forge
-from taskforge.generate.environment_copies import files_in_environment, refuse_copy
 from taskforge.generate.environment_dockerfile import environment_files
-from taskforge.generate.environment_image import pinned, write_pin
+from taskforge.generate.environment_image import write_pin
 from taskforge.generate.options import Options, Report
-from taskforge.generate.product import Index, index_product
+from taskforge.generate.prepare import Prepare, Prepared
 from taskforge.generate.progress import Quiet, Stages, Watcher
-from taskforge.generate.protect import protected_paths
 from taskforge.generate.record import Decision, Record
 from taskforge.generate.select import select
-from taskforge.generate.testmap import build_testmap
+from taskforge.generate.siblings import siblings
+from taskforge.generate.statement_llm import Author, Endpoint
+from taskforge.generate.twins import Twins, code_of_patch
 from taskforge.languages import Language, language
-from taskforge.model import Candidate, Recipe, Source, TestMap, digest_of
-from taskforge.sandbox import Backend, Environment, Limits
+from taskforge.model import Candidate, Source
+from taskforge.sandbox import Backend, Limits
 from taskforge.sandbox.pool import Pool
 from taskforge.settings import Settings
-from taskforge.version import GRADER_VERSION
 
 __all__ = ["Options", "Report", "generate"]
 
@@ -81,7 +80,6 @@ class _Run:
         self.language: Language = language("python")
         self.limits = Limits(memory_mb=settings.memory_mb, disk_mb=settings.disk_mb, pids=settings.pids)
         self.stages = Stages()
-        self.skipped: dict[str, str] = {}
         self.faults = self.faults_in_a_row = 0
 
     # -- the stages that a snapshot goes through once ---------------------------------------------------------------
@@ -97,47 +95,47 @@ class _Run:
             )
         self.record = Record(self.corpus, self.corpus.path / ".work" / snapshot.digest[:16], self.options)
         self.watch.log(f"{self.source}: {len(snapshot.tree)} files, {snapshot.label}")
+        prepare = Prepare(
+            corpus=self.corpus, snapshot=snapshot, record=self.record, options=self.options, settings=self.settings,
+            backend=self.backend, watch=self.watch, stages=self.stages, language=self.language, limits=self.limits,
+        )  # fmt: skip
         self.watch.stage("environment")
         with self.stages("environment"):
-            recipe, environment = pinned(self.corpus, self.backend, *self._environment(snapshot))
+            recipe, environment = prepare.environment()
         with Pool(self.backend, size=self.options.jobs) as pool:
             try:
-                return self._with_pool(snapshot, recipe, environment, pool)
+                return self._with_pool(snapshot, prepare.rest(recipe, environment, pool), pool)
             except BaseException:
                 pool.abort()
                 raise
 
-    def _with_pool(self, snapshot: Snapshot, recipe: Recipe, environment: Environment, pool: Pool) -> Report:
-        protected = protected_paths(snapshot.tree, self.language)
-        with self.stages("select"):
-            index = self._index(snapshot, protected, environment)
-        test_map = self._testmap(snapshot, environment, pool, protected)
+    def _with_pool(self, snapshot: Snapshot, known: Prepared, pool: Pool) -> Report:
+        environment, test_map, units = known.environment, known.test_map, known.project.units
         self.watch.stage("select")
         with self.stages("select"):
-            selection = select(index, test_map, min_lines=self.options.min_lines, seed=self.options.seed)
-        if index and not any(path in index for path, _name, _line in test_map.functions):
-            raise EnvironmentBuildError(
-                "the tests enter no function of the workspace: they import another copy of the project, or none at all",
-                hint="look for the project's name in the environment's site-packages, and for what the tests import",
+            sources = {path: entry.data for path, entry in snapshot.tree.items()}
+            near = siblings(units, sources)
+            selection = select(
+                units, test_map, self.options.wanted, near=near, asserting=asserting(snapshot.tree, test_map)
             )
         self.watch.log(
-            f"{selection.considered} functions, {len(selection.candidates)} candidates,"
+            f"{selection.considered} functions and classes, {len(selection.candidates)} candidates,"
             f" {len(test_map.stable_ids)} of {len(test_map.tests)} tests stable"
         )
         forge = Forge(
             snapshot=snapshot,
             test_map=test_map,
-            index=index,
+            project=known.project,
             language=self.language,
             environment=environment,
             pool=pool,
             limits=self.limits,
-            seed=self.options.seed,
-            tests_visible=self.options.tests_visible,
-            p2p_seconds=self.options.p2p_seconds,
-            reference_runs=self.options.reference_runs,
+            options=self.options,
+            imports=known.imports,
+            near=near,
+            author=Author(Endpoint.of(self.settings)) if self.options.statement == "llm" else None,
         )
-        self.corpus.write_recipe(recipe, environment_files(recipe, environment, snapshot.tree))
+        self.corpus.write_recipe(known.recipe, environment_files(known.recipe, environment, snapshot.tree))
         write_pin(self.corpus, environment)
         self.corpus.write_snapshot(snapshot.tree)
         tasks, rejected, tried = self._candidates(forge, selection.candidates)
@@ -149,11 +147,15 @@ class _Run:
             tests=len(test_map.tests),
             stable_tests=len(test_map.stable_ids),
             symbols=selection.considered,
+            entered=selection.entered,
             passed_over=dict(selection.passed_over),
-            skipped_files=self.skipped,
+            skipped_files=known.skipped,
             candidates=len(selection.candidates),
-            tried=tried,
-            tasks=tuple(tasks),
+            eligible=dict(Counter(candidate.mode for candidate in selection.candidates)),
+            tried=sum(tried.values()),
+            tried_by_mode=dict(tried),
+            tasks=tuple(name for name, _mode in tasks),
+            tasks_by_mode=dict(Counter(mode for _name, mode in tasks)),
             rejections=dict(Counter(one["reason"] for one in rejected).most_common()),
             rejected=tuple(rejected),
             faults=self.faults,
@@ -166,92 +168,59 @@ class _Run:
         self.corpus.update_counts()
         return report
 
-    def _environment(self, snapshot: Snapshot) -> tuple[Recipe, Environment]:
-        key = digest_of([self.options.python])[:12]
-        name = f"recipe-{key}.json"
-        if (data := self.record.kept(name)) is not None:
-            recipe = Recipe.model_validate_json(data)
-            return recipe, environments.ensure(
-                recipe, lambda: snapshot.tree, backend=self.backend, cache=self.settings.cache_dir
-            )
-        recipe, environment = environments.build(
-            snapshot,
-            backend=self.backend,
-            cache=self.settings.cache_dir,
-            python=self.options.python,
-            log=self.watch.log,
-        )
-        self.record.keep(name, recipe.model_dump_json().encode())
-        return recipe, environment
-
-    def _testmap(
-        self, snapshot: Snapshot, environment: Environment, pool: Pool, protected: tuple[str, ...]
-    ) -> TestMap:
-        options = self.options
-        key = digest_of([environment.digest, options.baseline_runs, options.seed, options.min_pass, GRADER_VERSION])
-        name = f"testmap-{key[:12]}.json"
-        if (data := self.record.kept(name)) is not None:
-            kept = json.loads(data)
-            self.stages.merge({"test map": kept["stage"]})
-            return TestMap.model_validate(kept["map"])
-        self.watch.stage("test map")
-        mine = Stages()
-        with mine("test map"):
-            test_map = build_testmap(
-                snapshot.tree,
-                environment,
-                pool=pool,
-                protected=protected,
-                limits=self.limits,
-                runs=options.baseline_runs,
-                seed=options.seed,
-                jobs=options.jobs,
-                min_pass=options.min_pass,
-                on_report=lambda report: self.watch.step(report.id),
-                on_cpu=lambda seconds: mine.add("test map", cpu=seconds),
-            )
-        kept = {"map": test_map.model_dump(mode="json"), "stage": mine.table["test map"]}
-        self.record.keep(name, json.dumps(kept).encode())
-        self.stages.merge(mine.table)
-        return test_map
-
-    def _index(self, snapshot: Snapshot, protected: tuple[str, ...], environment: Environment) -> Index:
-        index, self.skipped = index_product(snapshot.tree, self.language, protected)
-        defining = [path for path, symbols in index.items() if symbols]
-        refuse_copy(defining, snapshot.tree, environment)
-        for path in files_in_environment(defining, snapshot.tree, environment):
-            self.skipped[path] = "in_environment"
-            del index[path]
-        return index
-
     # -- candidates -------------------------------------------------------------------------------------------------
 
     def _candidates(
         self, forge: Forge, candidates: tuple[Candidate, ...]
-    ) -> tuple[list[str], list[dict[str, str]], int]:
+    ) -> tuple[list[tuple[str, str]], list[dict[str, str]], Counter[str]]:
         """Decide candidates in their order, ``jobs`` at a time; the first ``max_tasks`` good ones in that order win, so
-        that the result does not depend on who was faster."""
-        tasks: list[str] = []
+        that the result does not depend on who was faster.
+
+        Returns tasks with their modes, rejections, and how many were tried by mode.
+        """
+        tasks: list[tuple[str, str]] = []
         rejected: list[dict[str, str]] = []
         wanted = self.options.max_tasks or len(candidates)
+        twins = Twins.of(self.corpus)
         self.watch.stage("candidates", len(candidates) if wanted >= len(candidates) else None)
-        tried = 0
-        for decision in self._decided(forge, candidates):
-            tried += 1
+        tried: Counter[str] = Counter()
+        for found in self._decided(forge, candidates):
+            decision = self._apart(found, twins)
+            mode = decision.candidate.mode
+            tried[mode] += 1
             if decision.reason != "fault":
                 self.record.decide(forge, decision)
             self.stages.merge(decision.stages)
             if decision.task:
-                tasks.append(decision.task)
+                tasks.append((decision.task, mode))
                 self.watch.log(f"task {len(tasks)}: {decision.task}")
             else:
-                feature = ", ".join(f"{it.path}::{it.qualname}" for it in decision.candidate.symbols)
-                rejected.append({"feature": feature, "reason": decision.reason, "message": decision.message})
+                feature = ", ".join(
+                    decision.candidate.units or (f"{it.path}::{it.qualname}" for it in decision.candidate.symbols)
+                )
+                row = {"feature": feature, "mode": mode, "reason": decision.reason, "message": decision.message}
+                rejected.append(row)
                 self.watch.log(f"rejected: {decision.reason}: {decision.message}")
             self.watch.step(f"{len(tasks)} tasks, {len(rejected)} rejected")
             if len(tasks) >= wanted:
                 break
         return tasks, rejected, tried
+
+    def _apart(self, decision: Decision, twins: Twins) -> Decision:
+        """The decision, unless an earlier task of the corpus asks for nearly the same code."""
+        bundle = decision.bundle
+        if bundle is None:
+            return decision
+        code = code_of_patch(bundle.reference_patch)
+        twin = twins.find(bundle.card.mode, code)
+        if twin and twin != bundle.card.id:
+            if not self.options.keep_twins:
+                said = f"{decision.candidate.name} is nearly the code that {twin} asks for"
+                return replace(decision, bundle=None, task="", reason="near_twin", message=said)
+            card = bundle.card.model_copy(update={"twin_of": twin})
+            decision = replace(decision, bundle=replace(bundle, card=card))
+        twins.add(bundle.card.id, bundle.card.mode, code)
+        return decision
 
     def _decided(self, forge: Forge, candidates: tuple[Candidate, ...]) -> Iterator[Decision]:
         threads = ThreadPoolExecutor(max_workers=self.options.jobs, thread_name_prefix="candidate")

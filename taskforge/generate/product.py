@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Callable, Collection
 
 from taskforge.generate.protect import is_protected
-from taskforge.languages import Language, SkippedFile
-from taskforge.model import Symbol, Tree
+from taskforge.languages import Language
+from taskforge.model import Tree
 
-__all__ = ["Index", "index_product"]
-
-#: Symbols by path.
-Index: TypeAlias = dict[str, list[Symbol]]
+__all__ = ["defining_files", "product"]
 
 
-def index_product(tree: Tree, language: Language, protected: tuple[str, ...]) -> tuple[Index, dict[str, str]]:
-    """The symbols of every source file that is not ``protected``, and why files were skipped, by path."""
-    index: Index = {}
-    skipped: dict[str, str] = {}
-    for path, entry in tree.items():
-        if entry.kind == "link" or not language.is_source(path) or is_protected(path, protected):
-            continue
-        try:
-            index[path] = language.index(path, entry.data)
-        except SkippedFile as skip:
-            skipped[path] = skip.reason
-    return index, skipped
+def defining_files(tree: Tree, language: Language, protected: tuple[str, ...]) -> list[str]:
+    """Paths of the product's source files that may define something."""
+    return [
+        path
+        for path, entry in tree.items()
+        if entry.kind != "link"
+        and language.is_source(path)
+        and not is_protected(path, protected)
+        and (b"def " in entry.data or b"class " in entry.data)
+    ]
+
+
+def product(language: Language, protected: tuple[str, ...], left_out: Collection[str]) -> Callable[[str], bool]:
+    """Whether a path is the product's own, by the customs of the language.
+
+    Args:
+        left_out: paths of the product from which no feature is chosen.
+    """
+    return lambda path: not is_protected(path, protected) and path not in left_out and not language.is_test_path(path)

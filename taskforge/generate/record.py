@@ -79,7 +79,7 @@ class Record:
             self.corpus.write(decision.bundle, replace=self.options.replace)
         content = {
             "candidate": task_id(forge.snapshot, decision.candidate),
-            "feature": [symbol.key for symbol in decision.candidate.symbols],
+            "feature": list(decision.candidate.units or (it.key for it in decision.candidate.symbols)),
             "task": decision.task,
             "reason": decision.reason,
             "message": decision.message,
@@ -90,9 +90,8 @@ class Record:
     def _name(self, forge: Forge, candidate: Candidate) -> str:
         options, limits = self.options, forge.limits
         settings = [
-            options.tests_visible, options.p2p_seconds, options.reference_runs, options.seed, options.min_pass,
-            options.baseline_runs, limits.memory_mb, limits.disk_mb, limits.pids, forge.environment.digest,
-            GRADER_VERSION, __version__,
+            *options.deciding, limits.memory_mb, limits.disk_mb, limits.pids, forge.environment.digest, GRADER_VERSION,
+            __version__,
         ]  # fmt: skip
         keys = [symbol.key for symbol in candidate.symbols]
         return f"candidates/{digest_of([candidate.mode, keys, settings])[:32]}.json"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -47,13 +47,19 @@ class Sealed:
     """Paths of caches, history and build products, in neither half."""
 
 
-def seal(removal_tree: Tree, hidden_files: Iterable[str]) -> Sealed:
+def seal(removal_tree: Tree, hidden_files: Iterable[str], *, pruned: Mapping[str, bytes] | None = None) -> Sealed:
     """Split a tree from which the feature has been removed.
+
+    Args:
+        removal_tree: in which the tests are whole.
+        hidden_files: paths that a solver does not see, or not the whole of.
+        pruned: path -> what a solver sees of it; the hidden half holds the whole.
 
     Raises:
         UsageError: when a file to hide is not in the tree.
     """
-    hide = set(hidden_files)
+    shown = dict(pruned or {})
+    hide = {*hidden_files, *shown}
     if missing := sorted(hide - removal_tree.keys()):
         raise UsageError(
             f"{missing[0]!r} is to be hidden, but the tree does not have it", hint="hide files of the snapshot only"
@@ -62,6 +68,8 @@ def seal(removal_tree: Tree, hidden_files: Iterable[str]) -> Sealed:
     dropped: list[str] = []
     for path, entry in removal_tree.items():
         if path in hide:
+            if path in shown:
+                workspace[path] = Entry(shown[path], entry.kind)
             continue
         if _is_product(path):
             dropped.append(path)

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Literal, TypeAlias
 
 from taskforge.errors import EnvironmentBuildError, SandboxFault
+from taskforge.generate.definitions import Definitions
 from taskforge.generate.protect import is_protected
 from taskforge.model import Outcome, TestMap, TestRecord, Tree
 from taskforge.sandbox import Environment, Limits, PytestJob, RunResult, SandboxSpec, TestReport
@@ -128,6 +129,7 @@ def _joined(
     order = list(dict.fromkeys(name for result in results for name in result.collected))
     counts = Counter(results[0].collected)
     files = {report.id: report.file for result in results for report in result.reports}
+    definitions = Definitions(tree)
     records: list[TestRecord] = []
     for name in order:
         outcomes = tuple(_outcome(found.get(name, [])) if counts[name] < 2 else "duplicated" for found in by_run)
@@ -137,6 +139,7 @@ def _joined(
             TestRecord(
                 id=name,
                 file=file,
+                defined=definitions.of(results[0].places.get(name, ())),
                 # A doctest lives in the docstring of what a submission writes: it would judge itself.
                 excluded="" if is_protected(file, protected) else "in_product",
                 outcomes=outcomes,

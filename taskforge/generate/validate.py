@@ -3,11 +3,13 @@ through the production grader: empty submission failed, reference resolved every
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from taskforge.corpus.bundle import Bundle
 from taskforge.errors import SandboxFault, TaskRejected
+from taskforge.generate.validate_collection import broken_collection, import_only, removed_names
+from taskforge.generate.validate_imports import Imports, prove_imports
 from taskforge.grade import Grader, Submission
 from taskforge.grade.grading import reference_of
 from taskforge.model import Candidate, Policy, TestMap, Tree
@@ -31,7 +33,9 @@ class Effect:
     left_out: tuple[str, ...]
     """Stable tests that are in neither list: they timed out, or failed only because their process had died."""
     causes: dict[str, str]
-    """FAIL_TO_PASS id -> class of the exception it fails with."""
+    """FAIL_TO_PASS id -> class of the exception it fails with, or ``collection`` where its module is not collected."""
+    import_only: tuple[str, ...] = ()
+    """FAIL_TO_PASS that fail only for want of a name that is gone: at import, or where it is first used."""
     cpu_seconds: float
 
 
@@ -74,34 +78,58 @@ def prove_effect(
     pool: Pool,
     protected: tuple[str, ...],
     limits: Limits,
+    imports: Imports | None = None,
     stage: Callable[[str, float], None] = lambda _name, _cpu: None,
 ) -> Effect:
     """Run the tests that enter the feature, then every stable test, on the tree without it.
 
+    Args:
+        imports: modules that could be imported before; each that is still there has to be importable.
+
     Raises:
-        TaskRejected: ``tests_do_not_notice``, ``hangs_without_feature``, ``collection_breaks``, ``stub_oom``, …
+        TaskRejected: ``import_breaks``, ``tests_do_not_notice``, ``hangs_without_feature``, ``collection_breaks``,
+            ``stub_oom``, …
         SandboxFault: when a sandbox broke.
     """
     spec = SandboxSpec(environment=environment, tree=removed, protected=protected, limits=limits)
+    if imports is not None:
+        seconds = prove_imports(removed, imports, environment, pool=pool, protected=protected, limits=limits)
+        stage("imports", seconds)
     first = _run(pool, spec, _job(test_map, candidate.tests, timeouts=QUICK_TIMEOUTS))
     stage("entering tests", first.cpu_seconds)
-    _refuse_broken_collection(test_map, candidate.tests, first)
-    if not any(one.outcome in ("failed", "error") for one in first.reports):
+    broken_first = broken_collection(test_map, candidate.tests, candidate.tests, first)
+    if not broken_first and not any(one.outcome in ("failed", "error") for one in first.reports):
         raise TaskRejected(
             "tests_do_not_notice", f"all {len(candidate.tests)} tests that enter {candidate.name} pass without it"
         )
     stable = test_map.stable_ids
     whole = _run(pool, spec, _job(test_map, stable, timeouts=QUICK_TIMEOUTS))
     stage("full suite", whole.cpu_seconds)
-    _refuse_broken_collection(test_map, stable, whole)
-    failed_first = {one.id for one in first.reports if one.outcome in ("failed", "error")}
+    broken = broken_collection(test_map, stable, candidate.tests, whole)
+    failed_first = {one.id for one in first.reports if one.outcome in ("failed", "error")} | broken_first.keys()
     outcomes = {one.id: one for one in whole.reports}
-    entering = set(candidate.tests)
+    told = {name: "error" if name in broken else outcomes[name].outcome if name in outcomes else "" for name in stable}
+    fail, keep, out = _parted(told, set(candidate.tests), failed_first)
+    if not fail:
+        raise TaskRejected("order_dependent", "no test fails both alone and in the full suite")
+    return Effect(
+        fail_to_pass=tuple(fail),
+        pass_to_pass=tuple(keep),
+        left_out=tuple(out),
+        causes={name: "collection" if name in broken else outcomes[name].cause for name in fail},
+        import_only=import_only(fail, broken, outcomes, removed_names(candidate)),
+        cpu_seconds=first.cpu_seconds + whole.cpu_seconds,
+    )
+
+
+def _parted(
+    outcomes: Mapping[str, str], entering: Collection[str], failed_first: Collection[str]
+) -> tuple[list[str], list[str], list[str]]:
+    """``(FAIL_TO_PASS, PASS_TO_PASS, neither)`` of id -> outcome in the full run."""
     fail: list[str] = []
     keep: list[str] = []
     out: list[str] = []
-    for name in stable:
-        outcome = outcomes[name].outcome if name in outcomes else "missing"
+    for name, outcome in outcomes.items():
         if outcome == "passed":
             # Seen to fail alone but not in company: it depends on what ran before it.
             (out if name in failed_first else keep).append(name)
@@ -109,27 +137,7 @@ def prove_effect(
             fail.append(name)
         else:
             out.append(name)
-    if not fail:
-        raise TaskRejected("order_dependent", "no test fails both alone and in the full suite")
-    return Effect(
-        fail_to_pass=tuple(fail),
-        pass_to_pass=tuple(keep),
-        left_out=tuple(out),
-        causes={name: outcomes[name].cause for name in fail},
-        cpu_seconds=first.cpu_seconds + whole.cpu_seconds,
-    )
-
-
-def _refuse_broken_collection(test_map: TestMap, wanted: Sequence[str], result: RunResult) -> None:
-    known = set(test_map.collection_errors)
-    new = {name: reason for name, reason in result.collection_errors.items() if name not in known}
-    if new:
-        name, reason = next(iter(new.items()))
-        last = reason.strip().splitlines()[-1:] or [""]
-        raise TaskRejected("collection_breaks", f"{name} is not collected any more: {last[0][:200]}")
-    lost = set(wanted) - set(result.collected)
-    if lost:
-        raise TaskRejected("collection_changes", f"{len(lost)} tests are not collected any more: {min(lost)}")
+    return fail, keep, out
 
 
 def prove(

@@ -2,7 +2,7 @@
 
 from taskforge.model.base import Value, digest_of
 from taskforge.model.environment import Recipe
-from taskforge.model.feature import Candidate, Span, Symbol
+from taskforge.model.feature import Candidate, Span, Symbol, Unit
 from taskforge.model.image import Image
 from taskforge.model.source import Provenance, Source
 from taskforge.model.task import Metrics, TaskCard, TaskTests
@@ -29,6 +29,7 @@ __all__ = [
     "TestRecord",
     "TestVerdict",
     "Tree",
+    "Unit",
     "Value",
     "Verdict",
     "VerdictOutcome",

@@ -20,6 +20,10 @@ class Metrics(Value):
     files: int = Field(ge=0)
     symbols: int = Field(ge=0)
     complexity: int = Field(ge=0)
+    fan_in: int = Field(default=0, ge=0)
+    """Places in the original code, outside of what was removed, that name it."""
+    difficulty: float = Field(default=0.0, ge=0)
+    """One score of all these; :mod:`taskforge.generate.difficulty` says how."""
     fail_to_pass: int = Field(ge=0)
     pass_to_pass: int = Field(ge=0)
     """All of them; a grade runs the chosen ones unless told to run all."""
@@ -46,6 +50,10 @@ class TaskCard(Value):
     workspace: str
     """Digest of the workspace's tree."""
     tests_visible: bool = False
+    sibling: tuple[str, ...] = ()
+    """``path::qualname`` of near-copies of the removed code that the workspace still has."""
+    twin_of: str = ""
+    """Id of an earlier task of the corpus that asks for nearly the same code."""
     provenance: Provenance
     metrics: Metrics
     generator: str

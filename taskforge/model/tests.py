@@ -32,6 +32,9 @@ class TestRecord(Value):
     """Longest duration over the runs, setup and teardown included."""
     enters: tuple[int, ...] = ()
     """Indices into :attr:`TestMap.functions`."""
+    defined: str = ""
+    """``path::qualname`` of the definition that yields it: for an inherited test its base class's. The qualname is
+    empty where nothing smaller than the file is one (a doctest); all is empty for tests that no definition yields."""
     excluded: str = ""
     """Why it can never be required, whatever its outcomes: ``in_product``, since a submission may rewrite it."""
 

@@ -8,6 +8,7 @@ environment holds any of taskforge's code. Relative imports only.
 ``session``     one run of pytest seen from the supervisor: restarts, per-test deadlines
 ``zygote``      the warm interpreter, pytest imported, that forks a worker for each run
 ``plugin``      pytest hooks in the worker: what was collected, how each test ended
+``definitions`` where a collected test is written down
 ``recorder``    which functions each test entered
 ``files``, ``frames``, ``processes``   small parts
 """

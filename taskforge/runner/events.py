@@ -27,6 +27,8 @@ def cleaned(event):
         clean["id"] = _text(event["id"])
     elif kind == "collected":
         clean["items"] = [[_text(one), _text(path)] for one, path in event["items"]]
+    elif kind == "defined":
+        clean["items"] = [[_text(one), [_place(place) for place in places]] for one, places in event["items"]]
     elif kind == "collection_error":
         clean.update(id=_text(event["id"]), reason=_text(event["reason"]))
     elif kind == "internal_error":
@@ -57,6 +59,12 @@ def _text(value):
     if len(value) > _TEXT:
         raise ValueError("a text without end")
     return value
+
+
+def _place(value):
+    # type: (Any) -> list
+    path, line, qualname = value
+    return [_text(path), _number(line), _text(qualname)]
 
 
 def _number(value):

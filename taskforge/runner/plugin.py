@@ -12,13 +12,13 @@ import sys
 import time
 from typing import Any  # noqa: F401 - in type comments, for Python 3.8
 
-from . import frames
+from . import definitions, frames
 
 REASON_CAP = 4096
 
 
 class Reporter:
-    """One run. ``job``: files, ids, exclude, shuffle, record, args, collect_only, generation."""
+    """One run. ``job``: files, ids, exclude, shuffle, record, args, collect_only, max_failures, generation."""
 
     def __init__(self, job, fd):
         # type: (dict, int) -> None
@@ -74,6 +74,8 @@ class Reporter:
         # type: (list) -> None
         where = [[item.nodeid, os.path.relpath(str(item.path), "/workspace")] for item in items]
         self.emit(event="collected", items=where)
+        if self.job["record"]:
+            self.emit(event="defined", items=[[item.nodeid, definitions.places(item)] for item in items])
         ids = self.job["ids"]
         wanted = None if ids is None else set(ids)
         gone = set(self.job["exclude"])
@@ -203,9 +205,11 @@ def run(job, fd):
             # type: (Any) -> None
             reporter.pytest_collectreport(report)
 
-        @pytest.hookimpl(tryfirst=True)
+        @pytest.hookimpl(hookwrapper=True, tryfirst=True)
         def pytest_runtest_makereport(self, item, call):
-            # type: (Any, Any) -> None
+            # type: (Any, Any) -> Any
+            # Afterwards: for unittest's tests the exception is put into the call by another hook.
+            yield
             reporter.pytest_runtest_makereport(item, call)
 
         @pytest.hookimpl(tryfirst=True)
@@ -232,6 +236,8 @@ def run(job, fd):
     args = ["-q", "-p", "no:cacheprovider", "--rootdir=/workspace", "--continue-on-collection-errors", "--color=no"]
     if job["collect_only"]:
         args.append("--collect-only")
+    if job["max_failures"] is not None:
+        args.append("--maxfail=%d" % job["max_failures"])
     sys.argv = ["pytest", *args]
     status = int(pytest.main(args + job["args"] + job["files"], plugins=[Plugin()]))
     reporter.finish(status)

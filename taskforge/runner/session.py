@@ -99,7 +99,7 @@ class Session:
         job = {key: self.frame[key] for key in ("files", "ids", "shuffle", "record", "args", "collect_only")}
         limits = self.supervisor.config["limits"]
         job.update(generation=self.generation, exclude=sorted(self.done), disk=limits["disk"], pids=limits["pids"])
-        job["drop"] = self.supervisor.user
+        job.update(drop=self.supervisor.user, max_failures=self.frame["max_failures"])
         if self.generation > 1 and job["ids"] is None and self.selected is not None:
             job["ids"] = self.selected
         self.zygote.command(job)

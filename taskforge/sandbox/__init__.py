@@ -117,6 +117,8 @@ class PytestJob:
     """End the run after this many tests have timed out."""
     max_restarts: int = 20
     """New processes after one that died or was killed for a test's timeout."""
+    max_failures: int | None = None
+    """End the run after this many tests have failed: for questions that one failure settles, never for a grade."""
     collect_only: bool = False
 
 
@@ -152,6 +154,9 @@ class RunResult:
     """Head and tail of what the tests' process printed, decoded for people."""
     functions: tuple[tuple[str, str, int], ...] = ()
     unattributed: tuple[int, ...] = ()
+    places: Mapping[str, tuple[tuple[str, int, str], ...]] = field(default_factory=dict)
+    """Id -> ``(path, first line or 0, qualname)`` where it may be written down, the best first. Recording runs only; a
+    claim, to be held against the file."""
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     evidence: tuple[str, ...] = ()

@@ -20,6 +20,7 @@ class Heard:
         self.files: dict[str, str] = {}
         self.collected: list[str] = []
         self.errors: dict[str, str] = {}
+        self.places: dict[str, tuple[tuple[str, int, str], ...]] = {}
         self.functions: dict[tuple[str, str, int], int] = {}
         self.numbers: dict[tuple[int, int], int] = {}
         self.unattributed: set[int] = set()
@@ -36,6 +37,10 @@ class Heard:
         elif kind == "collected":
             self.collected = [str(one) for one, _path in event["items"]]
             self.files = {str(one): str(path) for one, path in event["items"]}
+        elif kind == "defined":
+            for name, told in event["items"]:
+                places = tuple((str(path), int(line), str(qualname)) for path, line, qualname in told)
+                self.places.setdefault(str(name), places)
         elif kind == "collection_error":
             self.errors[str(event["id"])] = str(event["reason"])
         elif kind == "internal_error":
@@ -103,6 +108,7 @@ class Heard:
             output=self.output.decode("utf-8", "replace"),
             functions=functions,
             unattributed=tuple(sorted(self.unattributed)),
+            places=self.places,
             seconds=end.get("seconds", seconds),
             cpu_seconds=end.get("cpu", 0.0),
             evidence=(*self.evidence, *end.get("evidence", ())),

@@ -231,6 +231,7 @@ class WireSandbox:
                 "shuffle": job.shuffle,
                 "max_timeouts": job.max_timeouts,
                 "max_restarts": job.max_restarts,
+                "max_failures": job.max_failures,
                 "collect_only": job.collect_only,
                 "args": list(self.spec.environment.pytest_args),
             }

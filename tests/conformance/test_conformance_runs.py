@@ -56,6 +56,35 @@ def test_ending_the_process_is_no_pass(suite, deed, how):
     assert result.ended == "done"
 
 
+def test_a_run_may_end_at_its_first_failure(suite):
+    source = "def test_good(): pass\ndef test_bad(): assert 0\ndef test_worse(): assert 0\ndef test_last(): pass\n"
+    result, told = suite(source, max_failures=1)
+    assert (result.ended, told) == ("done", {"test_good": "passed", "test_bad": "failed"})
+    assert len(result.collected) == 4
+    assert result.places == {}
+
+
+def test_every_failure_has_its_cause(suite):
+    source = """
+import unittest, pytest
+@pytest.fixture
+def broken(): raise KeyError("setup")
+def test_call(): raise LookupError("x")
+def test_setup(broken): pass
+class It(unittest.TestCase):
+    def test_unit(self): raise OSError("x")
+    def test_assert(self): self.assertEqual(1, 2)
+    def test_sub(self):
+        with self.subTest(n=1): raise NameError("x")
+def test_good(): pass
+"""
+    result, _told = suite(source)
+    assert {one.id.rpartition("::")[2]: one.cause for one in result.reports} == {
+        "test_call": "LookupError", "test_setup": "KeyError", "test_unit": "OSError", "test_assert": "AssertionError",
+        "test_sub": "NameError", "test_good": "",
+    }  # fmt: skip
+
+
 def test_ending_at_import_is_a_crash(suite):
     result, told = suite("import os\nos._exit(0)\ndef test_it(): pass\n")
     assert (result.ended, told) == ("crashed", {})

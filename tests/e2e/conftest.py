@@ -27,7 +27,7 @@ Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 def calc_corpus(tmp_path_factory: pytest.TempPathFactory, cache: Path, bubblewrap: Backend) -> Path:
     """A corpus of two tasks. Copy it before changing it."""
     out = tmp_path_factory.mktemp("calc") / "corpus"
-    options = Options(max_tasks=2, jobs=2, baseline_runs=1)
+    options = Options(max_tasks=2, jobs=2, baseline_runs=1, seed=1)
     generate(Source.parse(str(REPO)), out, options, settings=Settings(cache_dir=cache), backend=bubblewrap)
     return out
 

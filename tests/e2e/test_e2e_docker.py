@@ -26,7 +26,7 @@ def docker() -> Backend:
 
 
 def run(out: Path, cache: Path, chosen: Backend) -> list[str]:
-    options = Options(jobs=2, baseline_runs=2, max_tasks=2)
+    options = Options(jobs=2, baseline_runs=2, max_tasks=2, seed=1)
     return list(generate(Source.parse(str(REPO)), out, options, settings=Settings(cache_dir=cache), backend=chosen).tasks)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from taskforge.languages import Project
 from taskforge.languages.python.index import index_module
+from taskforge.languages.python.project import read_project
 from taskforge.languages.python.stub import stub_module
 from taskforge.model import Symbol
 
@@ -53,8 +55,11 @@ class Python:
     def index(self, path: str, source: bytes) -> list[Symbol]:
         return index_module(path, source)
 
-    def stub(self, source: bytes, symbols: Sequence[Symbol]) -> bytes:
-        return stub_module(source, symbols)
+    def stub(self, source: bytes, symbols: Sequence[Symbol], *, keep_docstrings: bool = True) -> bytes:
+        return stub_module(source, symbols, keep_docstrings=keep_docstrings)
+
+    def project(self, files: Mapping[str, bytes], *, is_product: Callable[[str], bool]) -> Project:
+        return read_project(files, is_product=is_product)
 
 
 LANGUAGE: Final = Python()

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import libcst as cst
-from typing_extensions import override
 
 from taskforge.languages import SkippedFile
+from taskforge.languages.python.forwards import forwards
 from taskforge.languages.python.layout import Layout
+from taskforge.languages.python.syntax import children, suites
 from taskforge.model import Symbol
 from taskforge.model.feature import Span
 
-__all__ = ["index_module"]
+__all__ = ["class_head", "decorated_start", "index_layout", "index_module", "last_name"]
 
 _BRANCHES = (
     cst.If,
@@ -38,35 +40,33 @@ def index_module(path: str, source: bytes) -> list[Symbol]:
         path.encode()
     except UnicodeError as problem:
         raise SkippedFile("path_not_utf8", f"{path!r} is not UTF-8") from problem
-    layout = Layout(source)
-    collector = _Collector(path, layout)
+    return index_layout(path, Layout(source))
+
+
+def index_layout(path: str, layout: Layout) -> list[Symbol]:
+    """The same of a file that is parsed already.
+
+    Raises:
+        SkippedFile: when a definition's parts cannot be told apart.
+    """
     try:
-        layout.module.visit(collector)
+        return [_symbol(path, layout, node, classes) for node, classes in _functions(layout.module.body, ())]
     except RecursionError as problem:
         raise SkippedFile("too_deep", f"{path} is nested too deeply") from problem
-    return collector.symbols
 
 
-class _Collector(cst.CSTVisitor):
-    def __init__(self, path: str, layout: Layout) -> None:
-        super().__init__()
-        self.symbols: list[Symbol] = []
-        self._path = path
-        self._layout = layout
-        self._classes: list[str] = []
-
-    @override
-    def visit_ClassDef(self, node: cst.ClassDef) -> None:
-        self._classes.append(node.name.value)
-
-    @override
-    def leave_ClassDef(self, original_node: cst.ClassDef) -> None:
-        self._classes.pop()
-
-    @override
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
-        self.symbols.append(_symbol(self._path, self._layout, node, self._classes))
-        return False
+def _functions(
+    body: Iterable[cst.CSTNode], classes: tuple[str, ...]
+) -> Iterator[tuple[cst.FunctionDef, tuple[str, ...]]]:
+    """The functions of a block, each with the names of the classes around it."""
+    for statement in body:
+        if isinstance(statement, cst.FunctionDef):
+            yield statement, classes
+        elif isinstance(statement, cst.ClassDef):
+            yield from _functions(statement.body.body, (*classes, statement.name.value))
+        else:
+            for suite in suites(statement):
+                yield from _functions(suite.body, classes)
 
 
 @dataclass(frozen=True)
@@ -81,15 +81,15 @@ class _Parts:
 def _symbol(path: str, layout: Layout, node: cst.FunctionDef, classes: Sequence[str]) -> Symbol:
     parts = _take_apart(node.body)
     head = layout.start(node)
-    start = _start(layout, node)
+    start = decorated_start(layout, node)
     colon = _colon(layout, node, parts.first)
     decorators = tuple(layout.text(layout.start(it), layout.end(it)) for it in node.decorators)
     body = _body_span(layout, node, parts, colon)
     counts = _Counter()
     for statement in parts.statements:
-        statement.visit(counts)
+        counts.add(statement)
     statements = counts.statements
-    if any(_name_of(it.decorator) == "overload" for it in node.decorators):
+    if any(last_name(it.decorator) == "overload" for it in node.decorators):
         statements = min(statements, 1)
     names = [*classes, node.name.value]
     return Symbol(
@@ -102,15 +102,17 @@ def _symbol(path: str, layout: Layout, node: cst.FunctionDef, classes: Sequence[
         body=body,
         signature=layout.text(head, colon + 1),
         docstring=_docstring(parts.docstring),
+        docstring_span=_span(layout, parts.docstring),
         decorators=decorators,
         body_lines=_code_lines(layout.source[body.start : body.end]),
         statements=statements,
         complexity=counts.branches + 1,
         public=not any(_private(name) for name in names),
+        forwards=forwards(node.params, parts.statements),
     )
 
 
-def _start(layout: Layout, node: cst.CSTNode) -> int:
+def decorated_start(layout: Layout, node: cst.CSTNode) -> int:
     """Decorators included; libcst's own positions leave them out."""
     if isinstance(node, (cst.FunctionDef, cst.ClassDef)) and node.decorators:
         return layout.start(node.decorators[0])
@@ -129,7 +131,8 @@ def _flavour(
     return "generator" if yields else "plain"
 
 
-def _name_of(decorator: cst.BaseExpression) -> str:
+def last_name(decorator: cst.BaseExpression) -> str:
+    """``overload`` of ``typing.overload``; empty for what is neither a name nor an attribute."""
     if isinstance(decorator, cst.Attribute):
         return decorator.attr.value
     return decorator.value if isinstance(decorator, cst.Name) else ""
@@ -171,17 +174,28 @@ def _docstring(statement: cst.Expr | None) -> str:
     return inspect.cleandoc(value).encode("utf-8", "replace").decode() if isinstance(value, str) else ""
 
 
-def _colon(layout: Layout, node: cst.FunctionDef, first: cst.CSTNode) -> int:
-    """Offset of the colon that ends the signature, found backwards from the first statement."""
+def class_head(layout: Layout, node: cst.ClassDef) -> tuple[str, str]:
+    """A class as a solver may see it: its decorators and head up to the colon, and its docstring."""
+    parts = _take_apart(node.body)
+    start = decorated_start(layout, node)
+    return layout.text(start, _colon(layout, node, parts.first) + 1), _docstring(parts.docstring)
+
+
+def _span(layout: Layout, node: cst.CSTNode | None) -> Span | None:
+    return Span(start=layout.start(node), end=layout.end(node)) if node is not None else None
+
+
+def _colon(layout: Layout, node: cst.FunctionDef | cst.ClassDef, first: cst.CSTNode) -> int:
+    """Offset of the colon that ends the head, found backwards from the first statement."""
     if isinstance(node.body, cst.IndentedBlock):
-        line = layout.line(_start(layout, first)) - 1
+        line = layout.line(decorated_start(layout, first)) - 1
         while line > 1 and _is_idle(layout.line_bytes(line)):
             line -= 1
         header = node.body.header
         tail = header.whitespace.value + (header.comment.value if header.comment else "")
         end = layout.line_start(line) + len(layout.line_bytes(line))
     else:
-        end = _start(layout, first)
+        end = decorated_start(layout, first)
         tail = node.body.leading_whitespace.value if isinstance(node.body, cst.SimpleStatementSuite) else ""
     colon = end - len(tail.encode(layout.encoding)) - 1
     if layout.source[colon : colon + 1] != b":":
@@ -195,7 +209,7 @@ def _body_span(layout: Layout, node: cst.FunctionDef, parts: _Parts, colon: int)
         end = layout.end(parts.first)
         return Span(start=end, end=end)
     first, last = parts.statements[0], parts.statements[-1]
-    start = _start(layout, first)
+    start = decorated_start(layout, first)
     end = layout.end(last)
     if not isinstance(node.body, cst.IndentedBlock):
         return Span(start=start, end=end)
@@ -245,29 +259,30 @@ def _code_lines(body: bytes) -> int:
     return sum(not _is_idle(line) for line in body.splitlines())
 
 
-class _Counter(cst.CSTVisitor):
+@cache
+def _traits(kind: type[cst.CSTNode]) -> tuple[bool, bool, bool]:
+    """Whether nodes of a kind are statements, branches, scopes."""
+    return (
+        issubclass(kind, (cst.BaseSmallStatement, cst.BaseCompoundStatement)),
+        issubclass(kind, _BRANCHES),
+        issubclass(kind, (cst.FunctionDef, cst.Lambda, cst.ClassDef)),
+    )
+
+
+class _Counter:
     """Statements and branches of a body, and whether it yields in its own scope."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.statements = 0
         self.branches = 0
         self.yields = False
-        self._inner = 0
 
-    @override
-    def on_visit(self, node: cst.CSTNode) -> bool:
-        if isinstance(node, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
-            self.statements += 1
-        if isinstance(node, _BRANCHES):
-            self.branches += 1
-        if isinstance(node, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
-            self._inner += 1
-        if isinstance(node, cst.Yield) and not self._inner:
+    def add(self, node: cst.CSTNode, *, inner: bool = False) -> None:
+        is_statement, is_branch, is_scope = _traits(type(node))
+        self.statements += is_statement
+        self.branches += is_branch
+        inner = inner or is_scope
+        if isinstance(node, cst.Yield) and not inner:
             self.yields = True
-        return True
-
-    @override
-    def on_leave(self, original_node: cst.CSTNode) -> None:
-        if isinstance(original_node, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
-            self._inner -= 1
+        for child in children(node):
+            self.add(child, inner=inner)

@@ -10,10 +10,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from codecs import BOM_UTF8
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 import libcst as cst
-from libcst.metadata import ByteSpanPositionProvider, CodeSpan, MetadataWrapper
+from libcst._nodes.internal import CodegenState
+from typing_extensions import override
 
 from taskforge.languages import SkippedFile
 from taskforge.languages.python.depth import is_too_deep
@@ -37,6 +40,52 @@ def _parse(source: bytes) -> cst.Module:
         raise SkippedFile("parser_fails", f"libcst fails on it with {type(problem).__name__}") from problem
 
 
+@dataclass
+class _Spans(CodegenState):
+    """Start and end of every node in the rendering, in bytes of UTF-8, noted while it is made.
+
+    libcst's own provider does the same, and then visits the whole tree once more, and gives no text.
+    """
+
+    position: int = 0
+    spans: dict[cst.CSTNode, tuple[int, int]] = field(default_factory=dict)
+    _starts: list[int] = field(default_factory=list)
+
+    @override
+    def add_indent_tokens(self) -> None:
+        super().add_indent_tokens()
+        for token in self.indent_tokens:
+            self._move(token)
+
+    @override
+    def add_token(self, value: str) -> None:
+        super().add_token(value)
+        self._move(value)
+
+    def _move(self, text: str) -> None:
+        self.position += len(text) if text.isascii() else len(text.encode())
+
+    @override
+    def before_codegen(self, node: cst.CSTNode) -> None:
+        self._starts.append(self.position)
+
+    @override
+    def after_codegen(self, node: cst.CSTNode) -> None:
+        start = self._starts.pop()
+        if node not in self.spans:
+            self.spans[node] = (start, self.position)
+
+    @override
+    @contextmanager
+    def record_syntactic_position(
+        self, node: cst.CSTNode, *, start_node: cst.CSTNode | None = None, end_node: cst.CSTNode | None = None
+    ) -> Iterator[None]:
+        start = self.position
+        yield
+        first = self.spans[start_node][0] if start_node is not None else start
+        self.spans[node] = (first, self.spans[end_node][1] if end_node is not None else self.position)
+
+
 class Layout:
     """A parsed module beside its bytes. Offsets are into ``source``; lines are counted from 1."""
 
@@ -51,12 +100,12 @@ class Layout:
             raise SkippedFile("too_deep", "it is nested too deeply to be parsed safely")
         module = _parse(source)
         try:
-            wrapper = MetadataWrapper(module, unsafe_skip_copy=True)
-            self._spans: Mapping[cst.CSTNode, CodeSpan] = wrapper.resolve(ByteSpanPositionProvider)
-            code = module.code
+            state = _Spans(default_indent=module.default_indent, default_newline=module.default_newline)
+            module._codegen(state)
+            code = "".join(state.tokens)
         except (RecursionError, KeyError) as problem:
-            # libcst swallows some recursion errors and is left without positions.
             raise SkippedFile("too_deep", "it is nested too deeply for the parser") from problem
+        self._spans = state.spans
         self.module = module
         self.encoding = "utf-8" if module.encoding == "utf-8-sig" else module.encoding
         self._prove(code)
@@ -80,11 +129,10 @@ class Layout:
         return self._bom + len(self._utf8[:counted].decode().encode(self.encoding))
 
     def start(self, node: cst.CSTNode) -> int:
-        return self._offset(self._spans[node].start)
+        return self._offset(self._spans[node][0])
 
     def end(self, node: cst.CSTNode) -> int:
-        span = self._spans[node]
-        return self._offset(span.start + span.length)
+        return self._offset(self._spans[node][1])
 
     def line(self, offset: int) -> int:
         return bisect_right(self._line_starts, offset)

@@ -12,14 +12,14 @@ import libcst as cst
 from taskforge.languages import SkippedFile
 from taskforge.model import Symbol
 
-__all__ = ["stub_module"]
+__all__ = ["check_parses", "replacement", "stub_module", "stub_start"]
 
 _RAISE = b"raise NotImplementedError"
 _NEWLINE = re.compile(rb"\r\n|\r|\n")
 
 
-def stub_module(source: bytes, symbols: Sequence[Symbol]) -> bytes:
-    """See :meth:`taskforge.languages.Language.stub`. Decorators, signature, docstring and function kind stay."""
+def stub_module(source: bytes, symbols: Sequence[Symbol], *, keep_docstrings: bool = True) -> bytes:
+    """See :meth:`taskforge.languages.Language.stub`. Decorators, signature and function kind stay."""
     result = source
     later = len(source) + 1
     for symbol in sorted(symbols, key=lambda it: it.body.start, reverse=True):
@@ -28,15 +28,22 @@ def stub_module(source: bytes, symbols: Sequence[Symbol]) -> bytes:
             raise SkippedFile("empty_body", f"{symbol.key} has no statement besides its docstring")
         if end > min(later, len(source)):
             raise SkippedFile("stale_index", f"{symbol.key} overlaps another symbol, or lies past the end of the file")
-        later = start
-        result = result[:start] + _replacement(source, symbol) + result[end:]
+        start = later = stub_start(symbol, keep_docstrings=keep_docstrings)
+        result = result[:start] + replacement(source, symbol, start) + result[end:]
     if symbols:
-        _check(source, result, symbols[0].path)
+        check_parses(source, result, symbols[0].path)
     return result
 
 
-def _replacement(source: bytes, symbol: Symbol) -> bytes:
-    start = symbol.body.start
+def stub_start(symbol: Symbol, *, keep_docstrings: bool) -> int:
+    """Where a stub begins: behind the docstring, or at it."""
+    if keep_docstrings or symbol.docstring_span is None:
+        return symbol.body.start
+    return symbol.docstring_span.start
+
+
+def replacement(source: bytes, symbol: Symbol, start: int) -> bytes:
+    """What stands in the place of a body: an exception of the function's kind, in the style of the file."""
     yields = symbol.flavour in {"generator", "async_generator"}
     lines = source[start : symbol.body.end].splitlines(keepends=True)
     newlines = _NEWLINE.findall(source, 0, start)
@@ -65,14 +72,18 @@ def _parses(source: bytes) -> bool:
     return True
 
 
-def _check(source: bytes, result: bytes, path: str) -> None:
-    """Refuse a result that does not parse. This interpreter judges, unless the file is written for a newer one."""
+def check_parses(source: bytes, result: bytes, path: str, *, reason: str = "stub_does_not_parse") -> None:
+    """Refuse a result that does not parse. This interpreter judges, unless the file is written for a newer one.
+
+    Raises:
+        SkippedFile: with ``reason``.
+    """
     if _parses(result):
         return
     if not _parses(source):
         try:
             cst.parse_module(result)
         except (cst.ParserSyntaxError, SyntaxError, UnicodeError, LookupError, RecursionError) as problem:
-            raise SkippedFile("stub_does_not_parse", f"the stubbed {path} does not parse: {problem}") from problem
+            raise SkippedFile(reason, f"the edited {path} does not parse: {problem}") from problem
         return
-    raise SkippedFile("stub_does_not_parse", f"the stubbed {path} does not parse")
+    raise SkippedFile(reason, f"the edited {path} does not parse")

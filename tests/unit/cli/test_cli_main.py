@@ -52,7 +52,7 @@ def test_help_needs_no_heavy_library() -> None:
         (["list"], "Missing argument 'corpus'"),
         (["list", "/nowhere", "--frobnicate"], "No such option: --frobnicate"),
         (["list", "/nowhere"], "error: /nowhere is no corpus"),
-        (["list", "/nowhere", "--sort", "size"], "error: there is no order 'size'\nhint: sort by lines, tests or id"),
+        (["list", "/nowhere", "--sort", "size"], "error: there is no order 'size'\nhint: sort by difficulty, lines, tests or id"),
         (["show", "nothing"], "error: there is no task folder 'nothing'\nhint: "),
         (["show", "nothing", "--corpus", "/nowhere"], "error: /nowhere is no corpus"),
         (["generate", "x", "--out", "y", "--jobs", "many"], "Invalid value for '--jobs'"),

@@ -47,7 +47,7 @@ def test_the_list_in_every_order(sort: str, order: list[str], three: Path) -> No
 
 def test_the_table_holds_whole_ids_and_plain_text(three: Path) -> None:
     lines = cli("list", three).stdout.splitlines()
-    assert lines[0].split() == ["id", "mode", "feature", "lines", "F2P", "P2P"]
+    assert lines[0].split() == ["id", "mode", "feature", "hard", "lines", "files", "F2P", "P2P"]
     (row,) = (line for line in lines if NAME in line)
     assert row.split() == [NAME, "stub", "a.py::f", "1", "1", "0"]
     (row,) = (line for line in lines if "z__last" in line)

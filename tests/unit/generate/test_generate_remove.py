@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from taskforge.errors import TaskRejected
 from taskforge.generate.patches import patch_between
-from taskforge.generate.remove import remove
-from taskforge.languages import language
+from taskforge.generate.remove import project_files, remove
+from taskforge.languages import Mode, Project, language
 from taskforge.model import Candidate, Entry, Tree
 
 # Not into the current folder, where pytest would stumble over it.
@@ -142,3 +142,77 @@ def test_any_tree_can_be_patched_into_any_other(before: Tree, after: Tree) -> No
     with tempfile.TemporaryDirectory() as folder:
         patch = patch_between(before, after)
         assert (apply(before, patch, Path(folder)) if patch else before) == after
+
+
+PACKAGE = Tree(
+    {
+        "p/__init__.py": Entry(b"from p.m import f, K\n"),
+        "p/m.py": Entry(b"def _h(): return 3\ndef f():\n    return _h()\nclass K:\n    def g(self): return 2\n", "exec"),
+        "p/n.py": Entry(b"from . import f\ndef n(): return f()\n"),
+        "tests/test_m.py": Entry(b"from p import f\ndef test(): assert f() == 3\n"),
+        "l.py": Entry(b"p/m.py", "link"),
+    }
+)
+
+
+def project(tree: Tree) -> Project:
+    return PYTHON.project(project_files(tree), is_product=lambda path: not PYTHON.is_test_path(path))
+
+
+def wanted(mode: Mode, *units: str, files: tuple[str, ...] = ()) -> Candidate:
+    symbols = tuple(it for key in units for it in project(PACKAGE).units[key].symbols) or candidate("f").symbols
+    return Candidate(mode=mode, symbols=symbols, units=units, files=files)
+
+
+def test_units_go_with_all_that_speaks_of_them_and_the_original_comes_back(tmp_path: Path) -> None:
+    removal = remove(PACKAGE, wanted("remove", "p/m.py::f"), PYTHON, project=project(PACKAGE))
+    assert removal.changes == {
+        "p/__init__.py": Entry(b"from p.m import K\n"),
+        "p/m.py": Entry(b"class K:\n    def g(self): return 2\n", "exec"),
+        "p/n.py": Entry(b"def n(): return f()\n"),
+    }
+    assert removal.removed == {"p/m.py::f:2": b"return _h()", "p/m.py::_h:1": b"def _h(): return 3"}
+    assert removal.plan is not None
+    assert (removal.plan.deleted, removal.plan.joined) == (("p/m.py::f",), ("p/m.py::_h",))
+    original = {path: PACKAGE[path] for path in removal.changes}
+    back = patch_between(dict(removal.changes), original)  # type: ignore[arg-type]
+    assert apply(removal.tree, back, tmp_path) == PACKAGE
+
+
+def test_files_go_whole() -> None:
+    removal = remove(PACKAGE, wanted("module", files=("p/m.py",)), PYTHON, project=project(PACKAGE))
+    assert removal.changes == {
+        "p/__init__.py": Entry(b""),
+        "p/m.py": None,
+        "p/n.py": Entry(b"def n(): return f()\n"),
+    }
+    assert "p/m.py" not in removal.tree
+
+
+def test_pins_and_what_runs_are_handed_on() -> None:
+    chosen = wanted("cluster", "p/m.py::f", "p/m.py::K.g")
+    made = remove(
+        PACKAGE, chosen, PYTHON, project=project(PACKAGE), pinned={"p/m.py::f": "why"}, running=["p/m.py::K.g"]
+    )
+    assert made.changes == {
+        "p/m.py": Entry(b"def f():\n    raise NotImplementedError\nclass K:\n    def g(self): return 2\n", "exec")
+    }
+    assert made.plan is not None
+    assert made.plan.stubbed == {"p/m.py::f": "why"}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "tree", "with_project", "reason"),
+    [
+        (wanted("remove", "p/m.py::f"), PACKAGE, False, "mode_unknown"),
+        (wanted("remove", "p/m.py::f").model_copy(update={"units": ("p/m.py::no",)}), PACKAGE, True, "unit_unknown"),
+        (wanted("module", files=("p/no.py",)), PACKAGE, True, "file_gone"),
+        (wanted("module", files=("l.py",)), PACKAGE, True, "not_a_file"),
+    ],
+)
+def test_what_cannot_be_removed_by_units_is_rejected(
+    chosen: Candidate, tree: Tree, with_project: bool, reason: str
+) -> None:
+    with pytest.raises(TaskRejected) as caught:
+        remove(tree, chosen, PYTHON, project=project(tree) if with_project else None)
+    assert caught.value.reason == reason

@@ -75,7 +75,17 @@ def test_a_hidden_file_is_kept_even_where_products_lie() -> None:
     assert sealed.dropped == ()
 
 
+def test_a_file_that_is_cut_is_whole_in_the_hidden_half_alone() -> None:
+    whole = Tree({"m.py": Entry(b"m"), "tests/a.py": Entry(b"ab", "exec"), "tests/b.py": Entry(b"b")})
+    sealed = seal(whole, ["tests/b.py"], pruned={"tests/a.py": b"a"})
+    assert sealed.workspace == Tree({"m.py": Entry(b"m"), "tests/a.py": Entry(b"a", "exec")})
+    assert sealed.hidden == Tree({"tests/a.py": Entry(b"ab", "exec"), "tests/b.py": Entry(b"b")})
+    assert sealed.workspace.with_changes(sealed.hidden) == whole
+
+
 def test_hiding_what_is_not_there_is_an_error() -> None:
+    with pytest.raises(UsageError, match=r"'x\.py' is to be hidden"):
+        seal(tree("m.py"), [], pruned={"x.py": b""})
     with pytest.raises(UsageError, match=r"'t\.py' is to be hidden"):
         seal(tree("m.py"), ["t.py"])
 

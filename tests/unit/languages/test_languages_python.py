@@ -232,3 +232,24 @@ def test_neighbours_stay() -> None:
         b"return 3", b"raise NotImplementedError"
     )
     assert run(result)["kept"]() == 2
+
+
+@pytest.mark.parametrize(
+    ("source", "forwards"),
+    [
+        (b"def f(a, b): return g(a, b)", True),
+        (b"def f(a):\n x = g(a)\n return x\n", True),
+        (b"def f(self, *a, **k):\n 'd'\n return self._y.f(*a, **k)\n", True),
+        (b"async def f(a): return await g(a)\n", True),
+        (b"def f(a): yield from g(a)\n", True),
+        (b"def f(self, a): super().f(a)\n", True),
+        (b"def f(a): return g(a + 1)", False),
+        (b"def f(a): return g(b)", False),
+        (b"def f(a): return a\n", False),
+        (b"def f(a):\n  if a: return g(a)\n", False),
+        (b"def f(a):\n  x = g(a)\n  return y\n", False),
+        (b"def f(a):\n  x = g(a)\n  return h(x)\n", False),
+    ],
+)
+def test_pass_throughs_are_told(source: bytes, forwards: bool) -> None:
+    assert index(source)["f"].forwards is forwards

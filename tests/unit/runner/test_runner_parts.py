@@ -152,6 +152,8 @@ def report(**changes):
 
 def test_an_event_is_rebuilt_of_known_fields_only():
     assert events.cleaned(report(extra="x")) == report(seconds=1.0)
+    defined = {"event": "defined", "generation": 1, "items": [["a", [["p.py", 1, "f"]]]]}
+    assert events.cleaned({**defined, "extra": "x"}) == defined
 
 
 @pytest.mark.parametrize(
@@ -163,6 +165,8 @@ def test_an_event_is_rebuilt_of_known_fields_only():
         report(id=1), report(id="x" * (1 << 21)), report(enters=[1.5]), report(enters=None), report(enters=[1 << 40]),
         {"event": "collected", "generation": 1, "items": [["a"]]}, {"event": "start", "generation": 1},
         {"event": "function", "generation": 1, "number": 0, "function": ["a", "b"]},
+        {"event": "defined", "generation": 1, "items": [["a", [["p.py", "1", "f"]]]]},
+        {"event": "defined", "generation": 1, "items": [["a", [["p.py", 1]]]]},
     ],
 )  # fmt: skip
 def test_what_no_worker_says_is_refused(event):
@@ -202,7 +206,7 @@ def test_collect_has_a_limit_and_says_what_it_cannot_read(tmp_path):
 
 
 def test_the_bootstrap_makes_the_sources_importable_and_nothing_else():
-    names = {"bootstrap", "events", "files", "frames", "identity", "output", "plugin", "processes", "recorder", "session",
+    names = {"bootstrap", "definitions", "events", "files", "frames", "identity", "output", "plugin", "processes", "recorder", "session",
              "supervisor", "warm", "zygote"}  # fmt: skip
     blob = payload.sources()
     found = json.loads(blob)

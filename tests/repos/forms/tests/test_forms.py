@@ -1,0 +1,5 @@
+import forms
+
+
+def test_draw():
+    assert forms.draw("ab") == "######"
