@@ -12,7 +12,7 @@ from taskforge.errors import BadSubmission, Fault, SandboxFault
 from taskforge.grade.algebra import judge_tests, outcome_of, reward_of
 from taskforge.grade.submission import Submission, admit, apply
 from taskforge.model import Changes, Policy, Verdict
-from taskforge.sandbox import Environment, Limits, PytestJob, RunResult, SandboxSpec, TestReport
+from taskforge.sandbox import Environment, Limits, PytestJob, RunResult, Sandbox, SandboxSpec, TestReport
 from taskforge.sandbox.pool import Pool
 from taskforge.version import GRADER_VERSION
 
@@ -123,11 +123,12 @@ class Grader:
         """A result that is the submission's own doing: what looks like a fault is checked against the reference."""
         result = self._run(changes, required, 1.0, phases, on_report)
         said: tuple[str, ...] = ()
-        if result.ended == "lost":
-            # Law 3: a crash never pays and a fault is never a score, so it is repeated once, with a control beside it.
-            log.info("the supervisor was lost in a grade of %s: repeating it", self.card.id)
+        if died := _died(result):
+            # Law 3: a crash never pays and a fault is never a score. Whether somebody outside killed it, the kernel for
+            # want of memory above all, or it killed itself, only another run can tell.
+            log.info("%s in a grade of %s: repeating it", died, self.card.id)
             result = self._run(changes, required, 1.0, phases, on_report)
-            said = ("the sandbox was lost once and the run repeated",)
+            said = (f"{died} once and the run was repeated",)
         timed_out = [one.id for one in result.reports if one.outcome == "timeout"]
         if result.ended == "done" and not timed_out:
             return result, said
@@ -182,7 +183,7 @@ class Grader:
             max_restarts=10,
         )
         with phases("start"):
-            sandbox = self.pool.take(self.spec)
+            sandbox = self._sandbox()
         with sandbox:
             with phases("lay"):
                 try:
@@ -194,6 +195,16 @@ class Grader:
                     return _full()
             with phases("run"):
                 return sandbox.run(job, on_report)
+
+    def _sandbox(self) -> Sandbox:
+        """One that waits, or a new one; tried twice, since nothing of the submission has run yet."""
+        try:
+            return self.pool.take(self.spec)
+        except SandboxFault as fault:
+            if not fault.retryable or self.pool.closed:
+                raise
+            log.info("no sandbox for a grade of %s, trying once more: %s", self.card.id, fault.message)
+            return self.pool.take(self.spec)
 
     def _verdict(
         self,
@@ -228,6 +239,15 @@ class Grader:
 
 def _told(error: BadSubmission) -> tuple[str, ...]:
     return (error.message, error.hint) if error.hint else (error.message,)
+
+
+def _died(result: RunResult) -> str:
+    """What died that should not have; nothing when all ended by itself or at a limit."""
+    if result.ended == "lost":
+        return "the sandbox was lost"
+    if result.ended == "crashed" or any(one.outcome == "ended_early" for one in result.reports):
+        return "the tests' process died"
+    return ""
 
 
 def _full() -> RunResult:

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import threading
+import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,8 @@ log = logging.getLogger("taskforge.sandbox")
 #: user started. None over files: the supervisor reads and writes the submission's as that user.
 _CAPABILITIES = ["SETUID", "SETGID", "SETPCAP", "KILL"]
 _OOM_SECONDS = 5
+#: Seconds between attempts: a daemon that answered before may be starting anew, one that never did is not waited for.
+_AGAIN = (0.0, 0.5, 1.0, 2.0, 4.0)
 #: What a container shall not see of the machine: the runtime's own list, the kernel's addresses and command line, and
 #: all of /sys but its control group.
 _MASKED = [
@@ -96,15 +99,17 @@ class Docker:
         return bool(info.get("MemoryLimit") and info.get("PidsLimit", True))
 
     def start(self, spec: SandboxSpec) -> WireSandbox:
-        try:
-            return self._start(spec)
-        except SandboxFault as fault:
-            # The daemon was started anew, or the image was removed under us: once more, from the beginning.
-            if fault.kind not in {"docker_unreachable", "docker_image"}:
-                raise
-            log.info("starting once more: %s", fault.message)
+        for wait in _AGAIN if self.daemon.reached else _AGAIN[:1]:
+            try:
+                return self._start(spec)
+            except SandboxFault as fault:
+                # The daemon is started anew, or the image was removed under us: once more, from the beginning.
+                if fault.kind not in {"docker_unreachable", "docker_image"}:
+                    raise
+                log.info("starting once more in %g s: %s", wait, fault.message)
+            time.sleep(wait)
             self.daemon.renew()
-            return self._start(spec)
+        return self._start(spec)
 
     def image(self, environment: Environment) -> Image | None:
         return self.images.image(environment)

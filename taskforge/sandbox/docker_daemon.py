@@ -111,6 +111,8 @@ class Daemon:
         self._client: Any = None
         self._owner: tuple[str, int] | None = None
         self._info: dict[str, Any] | None = None
+        self.reached = False
+        """Whether it has ever answered."""
 
     @property
     def client(self) -> Any:
@@ -139,6 +141,7 @@ class Daemon:
         """What the daemon says of itself, asked once a connection."""
         if self._info is None:
             self._info = dict(self.client.info())
+            self.reached = True
         return self._info
 
     def now(self) -> int:

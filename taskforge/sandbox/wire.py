@@ -137,6 +137,9 @@ class WireSandbox:
             return
         self._send({"op": "warm", "timeout": 60.0})
         header, _blob = self._frame(time.monotonic() + 60 + GRACE)
+        if header["event"] != "warm" and not header.get("reason", "").strip():
+            # An interpreter that cannot import something says so. This one was killed.
+            raise self._gone("has lost the interpreter that it was warming")
         if header["event"] != "warm":
             self.close()
             raise SandboxFault(

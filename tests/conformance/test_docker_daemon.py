@@ -90,7 +90,7 @@ def test_a_daemon_started_anew(
         # Closing does not wait for who does not answer.
         began = time.monotonic()
         idle.close()
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 30
     with start_daemon(daemon_folder) as address:
         # The same object, without a word to it.
         with docker.start(held) as sandbox:
@@ -118,7 +118,7 @@ def test_a_daemon_that_is_gone_for_good(
     found = docker.probe()
     assert not found.ok
     assert "DOCKER_HOST" in found.remedy
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30
 
 
 def other(environment: Environment) -> Environment:
@@ -246,4 +246,4 @@ def test_addresses_that_do_not_do(
     monkeypatch.setenv("TASKFORGE_CACHE_DIR", str(tmp_path))
     with pytest.raises(UsageError):
         backend("docker")
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from pathlib import Path
 
 import pytest
 
 from taskforge.corpus.bundle import Bundle
-from taskforge.errors import Fault
+from taskforge.errors import Fault, SandboxFault
 from taskforge.generate.patches import patch_between
 from taskforge.grade import Grader, Submission
 from taskforge.grade.grading import reference_of
 from taskforge.grade.submission import apply
 from taskforge.model import Entry, Policy, Tree, Verdict
-from taskforge.sandbox import Environment, Limits, Sandbox, SandboxSpec
+from taskforge.sandbox import Backend, Environment, Limits, Sandbox, SandboxSpec, TestReport
 from taskforge.sandbox.pool import Pool
 
 CORE = "src/calc/core.py"
@@ -181,6 +183,60 @@ def test_a_lost_sandbox_is_repeated_once_with_a_control(
     verdict = grader.grade(slow)
     assert verdict.outcome == outcome
     assert any("lost once" in line for line in verdict.evidence)
+
+
+def deepest() -> int:
+    """The process furthest below this one: the tests' own, while they run in a sandbox of this host."""
+    children: dict[int, list[int]] = {}
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            children.setdefault(int(place.read_text().rpartition(")")[2].split()[1]), []).append(int(place.parent.name))
+        except OSError:
+            continue
+    level = [os.getpid()]
+    while below := [child for parent in level for child in children.get(parent, ())]:
+        level = below
+    return level[-1]
+
+
+@pytest.mark.parametrize(("kills", "outcome"), [(1, "resolved"), (2, "crashed")])
+def test_a_process_killed_from_outside_costs_an_honest_submission_nothing(
+    kills: int, outcome: str, evaluate_bundle: Bundle, calc_environment: Environment, bubblewrap: Backend
+) -> None:
+    waits = "\n_real = evaluate\ndef evaluate(*a):\n    import time\n    time.sleep(0.5)\n    return _real(*a)\n"
+
+    class Counting(Pool):
+        runs = struck = 0
+
+        def take(self, spec: SandboxSpec) -> Sandbox:
+            self.runs += 1
+            return super().take(spec)
+
+    def on_report(_report: TestReport) -> None:
+        # Once in each of the first runs, and in the middle of the next test.
+        if pool.struck < min(pool.runs, kills):
+            pool.struck += 1
+            threading.Timer(0.25, lambda: os.kill(deepest(), signal.SIGKILL)).start()
+
+    with Counting(bubblewrap, size=0) as pool:
+        grader = Grader(evaluate_bundle, calc_environment, pool)
+        verdict = grader.grade(submit(evaluate_bundle, solution(evaluate_bundle) + waits), on_report=on_report)
+    assert pool.struck == kills
+    assert verdict.outcome == outcome
+    assert any("died once" in line for line in verdict.evidence)
+
+
+def test_an_interpreter_killed_while_it_warms_is_no_broken_environment(
+    evaluate_bundle: Bundle, calc_environment: Environment, bubblewrap: Backend
+) -> None:
+    with Pool(bubblewrap, size=0) as pool:
+        grader = Grader(evaluate_bundle, calc_environment, pool)
+        with bubblewrap.start(grader.spec) as sandbox:
+            threading.Timer(0.15, lambda: os.kill(deepest(), signal.SIGKILL)).start()
+            with pytest.raises(SandboxFault) as caught:
+                sandbox.warm()
+        assert (caught.value.kind, caught.value.retryable) == ("sandbox_lost", True)
+        assert grader.grade(reference_of(evaluate_bundle)).resolved
 
 
 def test_when_the_control_is_lost_too_there_is_no_verdict(
