@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from taskforge.corpus import Corpus
+    from taskforge.grade.journal import Journal
     from taskforge.grade.predictions import Prediction, Report
     from taskforge.model import Policy, Verdict
     from taskforge.sandbox import Backend
@@ -33,6 +34,7 @@ def grade_predictions(
     from taskforge.corpus.atomic import write_bytes
     from taskforge.corpus.bundle import json_bytes
     from taskforge.errors import UsageError
+    from taskforge.grade.journal import Journal
     from taskforge.grade.predictions import read_predictions, report_of
 
     place = Corpus.open(corpus)
@@ -42,7 +44,8 @@ def grade_predictions(
     if strangers:
         raise UsageError(f"{path} predicts {strangers[0]}, which {corpus} does not have", hint="see `taskforge list`")
     target = None if out is None else file_to_write(out, "--out")
-    verdicts, faults = _graded(predictions, place, policy, backend, settings, quiet=as_json)
+    journal = Journal(None if target is None else target.with_name(f"{target.name}.partial"))
+    verdicts, faults = _graded(predictions, place, policy, backend, settings, journal, quiet=as_json)
     report = report_of(predictions, verdicts, faults, tasks)
     content = {
         **report.model_dump(),
@@ -50,6 +53,8 @@ def grade_predictions(
     }
     if target is not None:
         write_bytes(target, json_bytes(content))
+    if not faults:
+        journal.remove()
     if as_json:
         print_json(content)
     else:
@@ -64,10 +69,11 @@ def _graded(
     policy: Policy,
     backend: Backend,
     settings: Settings,
+    journal: Journal,
     *,
     quiet: bool,
 ) -> tuple[dict[str, Verdict], dict[str, str]]:
-    """Verdicts and faults by task id."""
+    """Verdicts and faults by task id. A verdict that the journal of an interrupted run has is not made again."""
     from concurrent.futures import ThreadPoolExecutor
 
     from taskforge.cli.grade import grader_for
@@ -86,7 +92,11 @@ def _graded(
                 grader = grader_for(
                     place, prediction.task, pool=pool, backend=backend, settings=settings, environments=environments
                 )
-                verdicts[prediction.task] = grader.grade(prediction.submission, policy)
+                given = prediction.submission
+                known = journal.verdict(grader.card, given, policy)
+                verdicts[prediction.task] = known or grader.grade(given, policy)
+                if known is None:
+                    journal.keep(verdicts[prediction.task])
                 note: str = verdicts[prediction.task].outcome
             except TaskforgeError as error:
                 if pool.closed:
@@ -117,7 +127,7 @@ def _print(console: Console, report: Report, out: Path | None) -> None:
         ("resolved", len(report.resolved)),
         ("not resolved", len(report.unresolved)),
         *((f"  {outcome}", count) for outcome, count in report.outcomes.items() if outcome != "resolved"),
-        ("  of these without a patch", len(report.empty)),
+        ("  of these without a patch", len(set(report.empty) & set(report.unresolved))),
         ("faults, no verdict", len(report.faults)),
         ("tasks without a prediction", len(report.missing)),
     ):

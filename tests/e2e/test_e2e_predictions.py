@@ -29,6 +29,16 @@ def test_predictions_become_one_report(calc_corpus: Path, cli: Callable[..., Any
     assert report["faults"] == {}
     assert report["verdicts"][second]["outcome"] == "failed"
 
+    # What an interrupted run had graded is not graded again.
+    assert not out.with_name("report.json.partial").exists()
+    known = {**report["verdicts"][first], "phases": {"total": 123456.0}}
+    out.with_name("report.json.partial").write_text(json.dumps(known) + "\n" + json.dumps(known)[:50])
+    cli("grade", "--predictions", file, "--corpus", calc_corpus, "--out", out, code=0)
+    again = json.loads(out.read_text())
+    assert again["verdicts"][first]["phases"] == {"total": 123456.0}
+    assert again["verdicts"][second]["phases"]["total"] != 123456.0
+    assert not out.with_name("report.json.partial").exists()
+
     file.write_text(json.dumps([{"instance_id": first, "model_patch": "no diff at all"}]))
     told = json.loads(cli("grade", "--predictions", file, "--corpus", calc_corpus, "--json", code=0).stdout)
     assert (told["rejected"], told["missing"]) == ([first], [second])
