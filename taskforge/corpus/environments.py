@@ -59,7 +59,11 @@ class Environments:
             CorpusError: when ``image.json`` is damaged.
         """
         path = self.public / "environments" / environment / _IMAGE
-        return validated(Image, path) if path.exists() else None
+        try:
+            return validated(Image, path) if path.exists() else None
+        except CorpusError as error:
+            hint = "restore it from a copy, or remove it and pin the image again with `taskforge images build`"
+            raise CorpusError(error.message, hint=hint) from None
 
     def write_image(self, environment: str, image: Image, *, replace: bool = False) -> None:
         """Pin an environment to an image. The same image again may change its ``reference``, nothing else.

@@ -80,7 +80,8 @@ def _from_hub(daemon: Daemon, minor: str, log: Callable[[str], None]) -> None:
     except docker.errors.APIError as refusal:
         error = str(refusal.explanation or refusal)
     if error:
-        raise SandboxFault(f"{wanted} cannot be pulled: {error}", kind="docker_base", hint="reach a hub")
+        hint = "make one without a hub: --from debian, or --from host"
+        raise SandboxFault(f"{wanted} cannot be pulled: {error}", kind="docker_base", hint=hint)
     daemon.client.api.tag(wanted, BASE, minor, force=True)
 
 

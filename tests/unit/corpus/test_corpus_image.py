@@ -48,8 +48,9 @@ def test_an_image_of_no_environment(corpus: Corpus) -> None:
 def test_a_damaged_pin_is_no_missing_one(corpus: Corpus, recipe: Recipe) -> None:
     digest = corpus.write_recipe(recipe, {})
     (corpus.public / "environments" / digest / "image.json").write_text('{"digest": "x"}')
-    with pytest.raises(CorpusError, match=r"image\.json is damaged: digest"):
+    with pytest.raises(CorpusError, match=r"image\.json is damaged: digest") as caught:
         corpus.image(digest)
+    assert "taskforge images build" in caught.value.hint
 
 
 def test_a_card_without_platform_and_image_keeps_its_digest(bundle_maker: Any) -> None:
