@@ -18,6 +18,9 @@ from taskforge.version import GRADER_VERSION, __version__
 
 __all__ = ["Decision", "Record"]
 
+#: Parts of a bundle that hold what a model wrote.
+_WORDED = frozenset({"statement.md", "reports.json"})
+
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
@@ -75,7 +78,7 @@ class Record:
         """Write a decision, the task first: killed in between, the candidate is tried again and found unchanged."""
         if decision.known:
             return
-        if decision.bundle is not None:
+        if decision.bundle is not None and not self._has(decision.bundle):
             self.corpus.write(decision.bundle, replace=self.options.replace)
         content = {
             "candidate": task_id(forge.snapshot, decision.candidate),
@@ -86,6 +89,14 @@ class Record:
             "stages": decision.stages,
         }
         self.keep(self._name(forge, decision.candidate), json_bytes(content))
+
+    def _has(self, bundle: Bundle) -> bool:
+        """Whether a run that was interrupted just then wrote this task, in other words: a model never says it twice."""
+        task = bundle.card.id
+        if self.options.statement != "llm" or self.options.replace or task not in self.corpus.task_ids():
+            return False
+        found = self.corpus.bundle(task).parts
+        return all(found[name] == part for name, part in bundle.parts.items() if name not in _WORDED)
 
     def _name(self, forge: Forge, candidate: Candidate) -> str:
         options, limits = self.options, forge.limits

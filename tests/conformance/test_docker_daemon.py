@@ -180,7 +180,7 @@ def test_a_full_disk_of_the_daemon(
     folder = daemon_folder / "full"
     disk = folder / "data"
     disk.mkdir(parents=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=900m", "tmpfs", disk], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2g", "tmpfs", disk], check=True)
     with contextlib.ExitStack() as stack:
         stack.callback(subprocess.run, ["umount", "--lazy", disk], check=True)
         address = stack.enter_context(start_daemon(folder))

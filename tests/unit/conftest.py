@@ -30,7 +30,7 @@ def make_bundle(name: str = "local__x-12345678.stub-f-000001", **changes: Any) -
         provenance=Provenance(kind="folder", owner="local", name="x", version="1.0"),
         metrics=Metrics(
             lines=changes.pop("lines", 1), files=1, symbols=1, complexity=1,
-            fail_to_pass=changes.pop("fail_to_pass", 1), pass_to_pass=0,
+            fail_to_pass=changes.pop("fail_to_pass", 1), pass_to_pass=0, difficulty=changes.pop("difficulty", 0.0),
         ),
         generator="0",
     )  # fmt: skip

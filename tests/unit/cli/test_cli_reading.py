@@ -28,13 +28,17 @@ def cli(*argv: object, code: int = 0) -> Done:
 @pytest.fixture
 def three(corpus: Corpus, bundle_maker: Callable[..., Bundle]) -> Path:
     long = tuple(f"some/very/long/path/to/a/module.py::Class.method_{i}" for i in range(3))
-    corpus.write(bundle_maker("b" * 180 + "-long", lines=7, fail_to_pass=2, feature=long))
-    corpus.write(bundle_maker("z__last", lines=3, fail_to_pass=9, feature=("a.py::[bold]",)))
+    corpus.write(bundle_maker("b" * 180 + "-long", lines=7, fail_to_pass=2, difficulty=2.5, feature=long))
+    corpus.write(bundle_maker("z__last", lines=3, fail_to_pass=9, difficulty=4.25, feature=("a.py::[bold]",)))
     return corpus.path
 
 
 @pytest.mark.parametrize(
-    ("sort", "order"), [("id", ["b", NAME, "z"]), ("lines", ["b", "z", NAME]), ("tests", ["z", "b", NAME])]
+    ("sort", "order"),
+    [
+        ("id", ["b", NAME, "z"]), ("lines", ["b", "z", NAME]), ("tests", ["z", "b", NAME]),
+        ("difficulty", ["z", "b", NAME]),
+    ],
 )
 def test_the_list_in_every_order(sort: str, order: list[str], three: Path) -> None:
     cards = json.loads(cli("list", three, "--sort", sort, "--json").stdout)
@@ -49,9 +53,9 @@ def test_the_table_holds_whole_ids_and_plain_text(three: Path) -> None:
     lines = cli("list", three).stdout.splitlines()
     assert lines[0].split() == ["id", "mode", "feature", "hard", "lines", "files", "F2P", "P2P"]
     (row,) = (line for line in lines if NAME in line)
-    assert row.split() == [NAME, "stub", "a.py::f", "1", "1", "0"]
+    assert row.split() == [NAME, "stub", "a.py::f", "1", "1", "1", "0"]
     (row,) = (line for line in lines if "z__last" in line)
-    assert row.split() == ["z__last", "stub", "a.py::[bold]", "3", "9", "0"]
+    assert row.split() == ["z__last", "stub", "a.py::[bold]", "4.2", "3", "1", "9", "0"]
     assert "".join(line.split()[0] for line in lines if line.startswith("b")) == "b" * 180 + "-long"
     assert "(+2)" in "\n".join(lines)
     assert lines[-1] == "3 tasks"
