@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from taskforge.sandbox import BACKENDS
-from tests.campaigns import generate, sandbox_timeouts
+from tests.campaigns import generate, sandbox_timeouts, sandboxes
 
 REPORTS = Path(__file__).parents[1] / "reports"
 
@@ -39,3 +39,23 @@ def test_the_report_of_timeouts_is_complete() -> None:
         assert {word for row in rows for word in row[2:-2]} == {"0"}
         memory = [float(row[-2]) for row in rows]
         assert all(after - before < sandbox_timeouts.GROWTH for before, after in itertools.pairwise(memory))
+
+
+def test_the_report_of_sandboxes_is_complete() -> None:
+    text = (REPORTS / "sandboxes.md").read_text()
+    assert re.search(r"^- commit: [0-9a-f]{12}$", text, re.MULTILINE), "measure a commit, without changes on top"
+    assert "- command: `make campaign-sandboxes`" in text
+    parts = text.split("\n## ")[1:]
+    assert [part.splitlines()[0] for part in parts] == [source for source, *_rest in sandboxes.SOURCES]
+    for part in parts:
+        rows = {cells[0].strip("* "): int(cells[1]) for cells in re.findall(r"^\| (.*?) \| (\d+) \|$", part, re.MULTILINE)}
+        graded = rows["submissions graded in both (reference and empty of each task)"]
+        assert graded >= 10
+        assert rows["same outcome, reward and outcome of each test"] == graded
+        assert rows["resolved, in docker"] == graded // 2
+        for name in ("bubblewrap, cold", "bubblewrap, warm", "docker, cold", "docker, warm"):
+            assert re.search(rf"^ratio {name} / plain docker: [\d.]+ ", part, re.MULTILINE), name
+        assert re.search(r"^share of the daemon's ceiling: [\d.]+ ", part, re.MULTILINE)
+        assert len(re.findall(r"^pool of the last stream, \w+: PoolStats", part, re.MULTILINE)) == len(BACKENDS)
+        assert re.search(r"^image of environment \w+: \d+ bytes in 2 layers$", part, re.MULTILINE)
+        assert re.search(r"^\d+ bytes a task on disk", part, re.MULTILINE)
