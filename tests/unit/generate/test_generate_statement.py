@@ -452,6 +452,7 @@ class Other:
         self.rows = []
         self.rows.turn()
         unknown().turn()
+        sys.stdout.turn()
         return sys.path, Pile().add(10).path, pile.path
 '''
 
