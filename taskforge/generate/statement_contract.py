@@ -15,6 +15,8 @@ from taskforge.generate.statement_places import inline
 __all__ = ["contract", "note_of"]
 
 _CODE = re.compile(r"[=(]\s*\w+[.(\[]|^\w+\s*=|^(?:return|raise|for|if|import|from)\b.*[:()]")
+_SHORT = re.compile(r"\b(?:e\.g|i\.e)\.")
+_CHORE = re.compile(r"(?:TODO|FIXME|XXX|HACK|pragma|noqa|type|pylint|fmt)\b")
 #: Characters of a message.
 _MESSAGE: Final = 200
 
@@ -61,7 +63,7 @@ def _caught(nodes: Sequence[ast.AST], source: str, within: str) -> Iterator[str]
         names = [f"`{last_name(it)}`" for it in kinds if last_name(it)[:1].isupper()]
         said = _said(lines[handler.lineno : handler.body[0].lineno - 1])
         if names and not isinstance(handler.body[-1], ast.Raise):
-            yield f"{' and '.join(names)}{within}{f'; a note there said: {said}' if said else ''}"
+            yield f"{', '.join(names)}{within}{f'; a note there said: {said}' if said else ''}"
 
 
 def note_of(gone: Gone) -> str:
@@ -74,9 +76,9 @@ def note_of(gone: Gone) -> str:
 
 
 def _said(lines: Sequence[str]) -> str:
-    """What the comments among some lines say; empty when it looks like code."""
+    """What the comments among some lines say; empty when it looks like code, or tells tools and maintainers only."""
     text = [line.strip().lstrip("#").strip() for line in lines if line.strip().startswith("#")]
-    if any(_CODE.search(line) for line in text):
+    if any(_CODE.search(_SHORT.sub("", line)) or _CHORE.match(line) for line in text):
         return ""
     return " ".join(" ".join(text).split())
 
