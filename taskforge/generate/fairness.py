@@ -12,8 +12,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal
 
+from taskforge.generate.statement_compares import compares_in, may_come_of
 from taskforge.generate.statement_formats import Format, formats_in, last_name, numbers_in
-from taskforge.generate.statement_gone import Definition, Gone, definitions, gone_between, is_product_source
+from taskforge.generate.statement_gone import Definition, Gone, definitions, gone_between, is_product_source, parse
 from taskforge.generate.statement_known import Bindings, Known
 from taskforge.generate.statement_places import inline
 from taskforge.generate.statement_uses import Use, relevant, uses_in
@@ -24,6 +25,8 @@ __all__ = ["Hole", "Judge", "members_of", "set_on_self", "shown"]
 
 #: A text longer than this is no fact to be told but the answer itself.
 _LONGEST: Final = 300
+#: What a test expects of ``repr`` and the like may be longer: it shows no code.
+_SHOWN: Final = 1000
 #: Of a matched message's words, those that a format must hold to be taken for its source.
 _SHARE: Final = 0.6
 _DRAWS: Final = frozenset(
@@ -35,7 +38,7 @@ _REPRS: Final = frozenset({"__repr__", "__str__", "__format__", "__bytes__"})
 class Hole(Value):
     """One thing that a hidden test asks for and that nobody says."""
 
-    kind: Literal["import", "attribute", "keyword", "exception", "message", "value", "patched", "random"]
+    kind: Literal["import", "attribute", "keyword", "exception", "message", "value", "text", "patched", "random"]
     what: str
     where: str
     """``path::qualname`` of the test, fixture or helper that uses it first."""
@@ -101,7 +104,7 @@ class Judge:
         for path, source in hidden.items():
             if path.endswith(".py"):
                 parts = relevant(path, source, required)
-                self._uses += uses_in(parts, modules)
+                self._uses += [*uses_in(parts, modules), *compares_in(parts)]
                 self._seeded = self._seeded or next((where for where, part in parts if _seeds(part)), "")
                 for where, part in parts:
                     self._numbers.update(dict.fromkeys(numbers_in([part]), where) | self._numbers)
@@ -111,6 +114,7 @@ class Judge:
         self._reprs = formats_in(
             node for it in self.gone for _, node in _functions(it) if getattr(node, "name", "") in _REPRS
         )
+        self._shows = self._text_makers(after)
         self._members = {name: it.qualname for it in self.gone if isinstance(it.node, ast.ClassDef)
                          for name in members_of(it.node)}  # fmt: skip
         self._sets = {name: it.qualname for it in reversed(self.gone) if not isinstance(it.node, ast.ClassDef)
@@ -148,6 +152,11 @@ class Judge:
             yield from self._text("message", use, self._sources(use.what), statement)
         elif use.kind == "text":
             yield from self._text("value", use, self._equal(use.what), statement)
+        elif use.kind == "piece":
+            told = [it for it in self._formats if len(shown(it)) <= _LONGEST and may_come_of(use.what, it)]
+            yield from self._text("value", use, told, statement)
+        elif use.kind == "shown":
+            yield from self._shown(use, statement)
         elif use.kind == "patched":
             yield from self._patched(use, words)
 
@@ -200,6 +209,32 @@ class Judge:
                 tell = inline(shown(text)) if len(shown(text)) <= _LONGEST else ""
                 yield Hole(kind=kind, what=use.what, where=use.where, tell=tell)
 
+    def _shown(self, use: Use, statement: str) -> Iterator[Hole]:
+        """What ``repr`` or ``str`` of something is to be, where removed code makes that text."""
+        if not self._shows & (use.among | _names(use.what)):
+            return
+        expression, _, verb = use.of.partition("\0")
+        text = use.what if use.what.isprintable() and use.what.strip() == use.what else repr(use.what)
+        tell = f"{inline(expression)} {verb} {inline(text)}" if len(text) <= _SHOWN else ""
+        if text and (not tell or tell not in statement):
+            yield Hole(kind="text", what=f"{expression} {verb} {use.what}", where=use.where, tell=tell)
+
+    def _text_makers(self, after: Tree) -> frozenset[str]:
+        """Names of the classes whose ``repr``, ``str`` or format is removed code, or is made with the help of it."""
+        found = {it.owner.rpartition(".")[2] for it in self.gone if it.name in _REPRS}
+        for it in self.gone:
+            if isinstance(it.node, ast.ClassDef):
+                found |= {it.name for name in members_of(it.node) if name in _REPRS}
+        called = {it for it in self._called if not it.startswith("__")}
+        for path, entry in after.items():
+            if is_product_source(path) and entry.kind != "link" and any(it.encode() in entry.data for it in _REPRS):
+                for name, node in definitions(parse(entry.data, path)):
+                    if name.rpartition(".")[2] in _REPRS and any(
+                        last_name(it.func) in called for it in ast.walk(node) if isinstance(it, ast.Call)
+                    ):
+                        found.add(name.split(".")[-2] if "." in name else "")
+        return frozenset(found - {""})
+
     def _sources(self, piece: str) -> list[Format]:
         """The texts of the removed code that a matched piece of a message most likely is of."""
         whole = [it for it in self._formats if any(part and piece.strip() in part for part in it.parts)]
@@ -217,7 +252,7 @@ class Judge:
             it
             for it in self._formats
             if it not in found
-            and (it.letters >= 8 if it.exact else it.letters >= 4)
+            and (it.letters >= 8 if it.exact else it.letters >= 4 or (it.letters >= 3 and it.longest >= 5))
             and (it.text in text if it.exact else it.pattern.search(text))
         ]
         reprs = [it for it in self._reprs if it.letters < 4 and it.marks and it.pattern.fullmatch(text)]

@@ -13,6 +13,7 @@ from typing import Final
 from taskforge.errors import TaskRejected
 from taskforge.generate.fairness import Hole, Judge
 from taskforge.generate.statement_check import body_lines, lines_of_body_in
+from taskforge.generate.statement_edits import aside
 from taskforge.generate.statement_gone import Gone
 from taskforge.generate.statement_sections import Facts, section
 from taskforge.model import Candidate, Symbol, Tree
@@ -28,6 +29,7 @@ _TELLS: Final = {
     "exception": "They expect these errors or warnings in some cases where it is used",
     "message": "They match messages with these texts (\N{HORIZONTAL ELLIPSIS} stands for a value)",
     "value": "They use these values and texts, which the code knows (\N{HORIZONTAL ELLIPSIS} stands for a value)",
+    "text": "They compare these texts",
     "patched": "They replace these names while they run, so the code has to reach them by that name",
 }
 
@@ -108,11 +110,12 @@ def describe(
     for it in told:
         groups.setdefault((it.path, it.qualname), []).append(it)
     body = [paragraph for group in groups.values() for paragraph in section(group, facts)]
+    others = aside(judge.gone, told, before, after, judge.before)
     first = [f"# Implement {_title(list(names))}", _task(told, after)]
     judging = ["## How it is judged", _judging(tests_visible=tests_visible, stays=all(it.stays for it in told))]
 
     def written(holes: Sequence[Hole]) -> str:
-        return "\n\n".join([*first, *body, *_asked(holes), *judging]) + "\n"
+        return "\n\n".join([*first, *body, *_asked(holes), *others, *judging]) + "\n"
 
     holes = judge.holes(written(()))
     text = written(holes)
@@ -202,8 +205,9 @@ def _task(told: Sequence[Gone], after: Tree) -> str:
         which = "what is described below" if not stubs else "the rest of what is described below"
         parts.append(
             f"The definitions of {which} have been removed from {_listed([it.path for it in whole])}, with what existed"
-            " only for them: imports, re-exports, entries of `__all__`, private helpers. How the code is divided into"
-            " private parts is up to you; every name told here has to be there again, at the place told."
+            " only for them: imports, re-exports, entries of `__all__`, private helpers (listed at the end). How the"
+            " code is divided into private parts is up to you; every name told here has to be there again, at the place"
+            " told."
         )
         files = [it for it in dict.fromkeys(it.path for it in whole) if it not in after]
         if files:

@@ -40,6 +40,11 @@ class Format:
         return sum(char.isalnum() for part in self.parts if part for char in part)
 
     @property
+    def longest(self) -> int:
+        """Characters of its longest part between values, blanks at its ends apart."""
+        return max((len(part.strip()) for part in self.parts if part), default=0)
+
+    @property
     def marks(self) -> bool:
         """Whether there is anything in it but gaps and blanks."""
         return any(part and part.strip() for part in self.parts)
@@ -109,12 +114,9 @@ class _Collector(ast.NodeVisitor):
         self.found: list[Format] = []
 
     @override
-    def visit_Expr(self, node: ast.Expr) -> None:
-        if not isinstance(node.value, ast.Constant):
-            self.generic_visit(node)
-
-    @override
     def visit(self, node: ast.AST) -> None:
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            return
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             # Annotations are part of the head, which is told; a quoted one is no text.
             for it in [*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults), *node.body]:

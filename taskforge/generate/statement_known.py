@@ -7,10 +7,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
+from taskforge.errors import TaskRejected
+from taskforge.generate.statement_formats import last_name
 from taskforge.generate.statement_gone import Definition, decode, definitions, dotted, is_product_source, parse
 from taskforge.model import Tree
 
-__all__ = ["Bindings", "Known"]
+__all__ = ["Bindings", "Known", "at_import", "exported"]
 
 
 class Known:
@@ -78,7 +80,7 @@ class Bindings:
             self._kept[module] = {}
             tree = parse(self._tree[self.paths[module]].data, self.paths[module])
             bound = {name: "" for name, _ in definitions(tree) if "." not in name}
-            for node in _at_import(tree.body):
+            for node in at_import(tree.body):
                 bound.update(self._imported(module, node))
             self._kept[module] = bound
         return self._kept[module]
@@ -93,6 +95,41 @@ class Bindings:
                 break
             module, name = outer, inner
         return module, name
+
+    @cached_property
+    def bases(self) -> Mapping[str, frozenset[str]]:
+        """Last name of a class of the product -> last names of its bases. Classes of one name are one here."""
+        found: dict[str, set[str]] = {}
+        for path in self.paths.values():
+            tree = self._parsed(path) if is_product_source(path) else None
+            for node in ast.walk(tree) if tree is not None else ():
+                if isinstance(node, ast.ClassDef):
+                    found.setdefault(node.name, set()).update(last_name(it) for it in node.bases)
+        return {name: frozenset(names) for name, names in found.items()}
+
+    def related(self, owner: str) -> frozenset[str]:
+        """The class called ``owner``, its bases and what derives from it, by their last names."""
+        found = {owner}
+        for grows in (self._above, self._below):
+            waiting = [owner]
+            while waiting:
+                new = grows(waiting.pop()) - found
+                found |= new
+                waiting += new
+        return frozenset(found)
+
+    def _above(self, name: str) -> frozenset[str]:
+        return self.bases.get(name, frozenset()) & self.bases.keys()
+
+    def _below(self, name: str) -> frozenset[str]:
+        return frozenset(it for it, bases in self.bases.items() if name in bases)
+
+    def _parsed(self, path: str) -> ast.Module | None:
+        try:
+            return parse(self._tree[path].data, path)
+        except TaskRejected:
+            # Written for a newer Python: what it derives is not followed.
+            return None
 
     def modules_in(self, path: str) -> frozenset[str]:
         """Names that the file at ``path`` binds to modules."""
@@ -143,9 +180,7 @@ class Bindings:
         """Names in the module's ``__all__``: every string of the statements that set or extend it."""
         if module not in self.paths:
             return frozenset()
-        text = decode(self._tree[self.paths[module]].data)
-        found = re.findall(r"\b__all__\b[^\[(\n]*[\[(]([^\])]*)[\])]", text)
-        return frozenset(name for part in found for name in re.findall(r"[\"'](\w+)[\"']", part))
+        return frozenset(exported(decode(self._tree[self.paths[module]].data)))
 
     def absolute(self, module: str, node: ast.ImportFrom) -> str:
         """The module that ``from … import`` names, seen from ``module``."""
@@ -169,12 +204,18 @@ class Bindings:
         return sorted(found, key=lambda it: (it != module and it.count("."), it))
 
 
-def _at_import(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+def exported(text: str) -> list[str]:
+    """Names in the ``__all__`` of a module's text, in their order."""
+    found = re.findall(r"\b__all__\b[^\[(\n]*[\[(]([^\])]*)[\])]", text)
+    return list(dict.fromkeys(name for part in found for name in re.findall(r"[\"'](\w+)[\"']", part)))
+
+
+def at_import(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
     """Statements that importing a module may run, those in its conditions included."""
     for node in body:
         yield node
         for part in ("body", "orelse", "finalbody"):
             if not isinstance(node, Definition):
-                yield from _at_import(getattr(node, part, []))
+                yield from at_import(getattr(node, part, []))
         for handler in getattr(node, "handlers", []):
-            yield from _at_import(handler.body)
+            yield from at_import(handler.body)

@@ -13,6 +13,7 @@ from taskforge.errors import TaskRejected
 from taskforge.generate.statement_formats import last_name
 from taskforge.generate.statement_gone import Definition, Gone, decode, definitions, is_product_source, parse
 from taskforge.generate.statement_known import Bindings
+from taskforge.generate.statement_receivers import Receivers
 from taskforge.model import Tree
 
 __all__ = ["counterparts", "fenced", "inline", "passages", "sites"]
@@ -59,6 +60,7 @@ def sites(gone: Gone, after: Tree, secret: Collection[str], before: Bindings) ->
         # Operators and protocols are not called by name.
         return []
     member = gone.kind in ("method", "property") and not made
+    related = before.related(gone.owner.rpartition(".")[2]) if member else frozenset()
     calls: list[str] = []
     others: list[str] = []
     for path in sorted((path for path in after if is_product_source(path)), key=lambda it: (it != gone.path, it)):
@@ -67,7 +69,9 @@ def sites(gone: Gone, after: Tree, secret: Collection[str], before: Bindings) ->
             continue
         lines = re.split(r"\r\n|\r|\n", decode(data))
         tree = _read(data, path)
-        visitor = _Uses(name, member=member, bare=path == gone.path, modules=before.modules_in(path))
+        modules = before.modules_in(path)
+        receivers = Receivers(tree, modules, related) if member else None
+        visitor = _Uses(name, receivers=receivers, bare=path == gone.path, modules=modules)
         if not member:
             visitor.bare = visitor.bare or before.imports(path, tree, (gone.module, name))
         visitor.visit(tree)
@@ -91,17 +95,23 @@ class _Uses(ast.NodeVisitor):
     """Line -> the definition around it, and whether the name is called there. Imports, definitions and local variables
     that happen to have the name are no uses."""
 
-    def __init__(self, name: str, *, member: bool, bare: bool, modules: Collection[str]) -> None:
+    def __init__(self, name: str, *, receivers: Receivers | None, bare: bool, modules: Collection[str]) -> None:
+        """
+        Args:
+            receivers: of the file, when what is sought is a member of a class.
+        """
         self.found: dict[int, tuple[str, bool]] = {}
         self.bare = bare
         """Whether the name alone means what is sought."""
-        self._name, self._member, self._modules = name, member, modules
-        self._around: list[str] = []
+        self._name, self._receivers, self._modules = name, receivers, modules
+        self._around: list[Definition] = []
 
     def _is_meant(self, node: ast.AST) -> bool:
         if isinstance(node, ast.Attribute):
-            return node.attr == self._name and (self._member or last_name(node.value) in self._modules)
-        return isinstance(node, ast.Name) and node.id == self._name and self.bare and not self._member
+            if self._receivers is None:
+                return node.attr == self._name and last_name(node.value) in self._modules
+            return node.attr == self._name and self._receivers.may_be(node.attr, node.value, self._around)
+        return isinstance(node, ast.Name) and node.id == self._name and self.bare and self._receivers is None
 
     @override
     def visit(self, node: ast.AST) -> None:
@@ -110,12 +120,12 @@ class _Uses(ast.NodeVisitor):
             line = target.end_lineno or target.lineno
             if isinstance(getattr(target, "ctx", None), ast.Load):
                 called = isinstance(node, ast.Call) or self.found.get(line, ("", False))[1]
-                self.found[line] = (".".join(self._around), called)
+                self.found[line] = (".".join(it.name for it in self._around), called)
         if isinstance(node, Definition):
             before = self.bare
             if not isinstance(node, ast.ClassDef) and self._name in _bound(node):
                 self.bare = False
-            self._around.append(node.name)
+            self._around.append(node)
             self.generic_visit(node)
             self._around.pop()
             self.bare = before

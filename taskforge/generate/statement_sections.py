@@ -9,19 +9,18 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from taskforge.errors import TaskRejected
-from taskforge.generate.fairness import Judge, members_of, set_on_self, shown
-from taskforge.generate.statement_formats import GAP, last_name, raised_in
+from taskforge.generate.fairness import Judge, members_of
+from taskforge.generate.statement_contract import contract, note_of
+from taskforge.generate.statement_formats import last_name
 from taskforge.generate.statement_gone import Definition, Gone, definitions, head_text, parse
-from taskforge.generate.statement_places import counterparts, fenced, inline, passages, sites
+from taskforge.generate.statement_places import counterparts, fenced, passages, sites
 from taskforge.model import Tree
 
 __all__ = ["Facts", "section"]
 
 #: Values shown of constants and defaults, characters.
 _VALUE: Final = 80
-_CODE = re.compile(r"[=(]\s*\w+[.(\[]|^\w+\s*=|^(?:return|raise|for|if|import|from)\b.*[:()]")
-#: Characters of a message, and lines of a class's documentation.
-_MESSAGE: Final = 200
+#: Lines of a class's documentation.
 _DOCUMENTED: Final = 40
 _NOUNS: Final = {"constant": "name"}
 
@@ -37,6 +36,14 @@ class Facts:
     why_stub: Mapping[str, str] = field(default_factory=dict)
     """``path::qualname`` -> why a definition stays as a stub although it was to go."""
     tests_visible: bool = False
+    quoted: set[tuple[str, str]] = field(default_factory=set)
+    """Documentation that the sections so far have shown: kind and place. Once is enough."""
+
+    def first(self, kind: str, place: str) -> bool:
+        """Whether it was not shown before; from now on it was."""
+        new = (kind, place) not in self.quoted
+        self.quoted.add((kind, place))
+        return new
 
     def documentation(self, text: str) -> str:
         """A docstring without the lines that are code of the removed bodies."""
@@ -66,63 +73,33 @@ def section(group: Sequence[Gone], facts: Facts) -> list[str]:
         parts += ["Its documentation:", fenced(text, "text")]
     if isinstance(gone.node, ast.ClassDef):
         parts += _members(gone, gone.node, facts)
-    parts += _contract(group)
+    parts += contract(group)
     beside = counterparts(gone, facts.after)
     callers = facts.sites(gone)
     documents = passages(gone, facts.after, facts.secret, common=bool(beside))
     if not told and gone.kind not in ("class", "constant"):
-        note, owner = _note(gone), _owner(gone, facts)
+        note, owner = note_of(gone), _owner(gone, facts)
         known = {"its class": bool(owner), "its callers": bool(callers), "the documentation": bool(documents)}
         known |= {"the methods of the same name beside it": bool(beside), "the note above": bool(note)}
         parts += [f"A note in the code said: {note}"] if note else []
         parts.append(_undocumented(gone, facts, [source for source, there in known.items() if there]))
-        parts += [f"The documentation of `{gone.owner}`:", fenced(owner, "text")] if owner else []
+        if owner and facts.first("class", f"{gone.path}::{gone.owner}"):
+            parts += [f"The documentation of `{gone.owner}`:", fenced(owner, "text")]
         if beside:
             parts.append(f"Other classes of the file have a method of this name: {', '.join(beside)}.")
     if callers:
         parts += ["Where the rest of the project names it:", "\n".join(callers)]
-    if documents:
+    if fresh := [(place, text) for place, text in documents if facts.first("document", place)]:
         parts.append("What the documentation says:")
-        parts += [f"`{place}`\n\n{fenced(text, 'text')}" for place, text in documents]
+        parts += [f"`{place}`\n\n{fenced(text, 'text')}" for place, text in fresh]
     return parts
-
-
-def _contract(group: Sequence[Gone]) -> list[str]:
-    """The errors it raises with their messages, and what an ``__init__`` leaves on its object."""
-    errors = []
-    for name, messages in sorted(raised_in([it.node for it in group]).items()):
-        texts = [inline(shown(it)) for it in messages if it.letters and len(shown(it)) <= _MESSAGE]
-        errors.append(f"- `{name}`{', with the message ' if texts else ''}{' or '.join(texts)}")
-    gap = f" ({GAP} stands for a value)" if any(GAP in line for line in errors) else ""
-    parts = [f"Errors and warnings that it names{gap}:", "\n".join(errors)] if errors else []
-    gone = group[-1]
-    if gone.name == "__init__" and (names := list(dict.fromkeys(set_on_self(gone.node)))):
-        parts.append(f"Attributes that it sets: {', '.join(f'`{name}`' for name in names)}.")
-    return parts
-
-
-def _note(gone: Gone) -> str:
-    """The comment that stands where a docstring would: before the first statement. Empty when it looks like code."""
-    node = gone.node
-    if not isinstance(node, Definition):
-        return ""
-    lines = gone.source.splitlines()[_head_end(node, gone.head) : node.body[0].lineno - 1]
-    text = [line.strip().lstrip("#").strip() for line in lines if line.strip().startswith("#")]
-    if any(_CODE.search(line) for line in text):
-        return ""
-    return " ".join(" ".join(text).split())
-
-
-def _head_end(node: Definition, head: str) -> int:
-    first = min([node.lineno, *(it.lineno for it in node.decorator_list)])
-    return first + head.count("\n")
 
 
 def _what(gone: Gone, facts: Facts) -> str:
     noun = _NOUNS.get(gone.kind, gone.kind)
     if gone.stays:
         text = f"A {noun} in `{gone.path}`, line {gone.line}.{_flavour(gone.node)}"
-        why = next((facts.why_stub[key] for key in _whose(gone) if key in facts.why_stub), "")
+        why = _why(next((facts.why_stub[key] for key in _whose(gone) if key in facts.why_stub), ""))
         return f"{text} Its head is still there: {why}." if why else text
     where = f"`{gone.path}`" if gone.path in facts.after else f"`{gone.path}`, a file that is gone"
     text = f"A {noun} of {where}.{_flavour(gone.node)}"
@@ -130,6 +107,14 @@ def _what(gone: Gone, facts: Facts) -> str:
         return text
     lines = [f"`from {module} import {gone.name}`" for module in facts.judge.before.places(gone.module, gone.name)]
     return f"{text} Import: {', '.join(lines)}."
+
+
+def _why(reason: str) -> str:
+    """Why a head is still there, in the words of somebody who never saw a removal planned."""
+    user = re.fullmatch(r"(.+) imports it and holds tests that do not enter it", reason)
+    if user:
+        return f"`{user[1]}` imports it, and has tests that run without this code"
+    return "" if reason == "the mode is stub" else reason
 
 
 def _whose(gone: Gone) -> list[str]:
@@ -197,7 +182,7 @@ def _members(gone: Gone, node: ast.ClassDef, facts: Facts) -> list[str]:
         parts.append(fenced(head_text(gone.source, it), "python"))
         if text := facts.documentation((ast.get_docstring(it) or "").strip("\n")):
             parts.append(fenced(text, "text"))
-        elif note := _note(replace(gone, node=it, head=head_text(gone.source, it))):
+        elif note := note_of(replace(gone, node=it, head=head_text(gone.source, it))):
             parts.append(f"A note in the code said: {note}")
     return parts
 
@@ -233,9 +218,19 @@ def _undocumented(gone: Gone, facts: Facts, sources: list[str]) -> str:
     users = [it.qualname for it in facts.judge.gone if it is not gone and _names(it.node, gone.name)]
     if users:
         return f"It has no docstring: it serves {', '.join(f'`{name}`' for name in users[:3])}."
+    if gone.owner and len(facts.judge.gone) > 1 and _is_annotated(gone.node):
+        return "It has no docstring, and no caller: it does what its name and its annotations say."
     raise TaskRejected(
         "undescribed", f"nothing that a solver may read says what {gone.qualname} does: no docstring, no caller"
     )
+
+
+def _is_annotated(node: ast.stmt) -> bool:
+    """Whether a method says the type of all that it takes and of what it returns."""
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or node.returns is None:
+        return False
+    taken = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    return len(taken) > 1 and all(it.annotation is not None for it in taken[1:])
 
 
 def _names(node: ast.AST, name: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Final, Literal
 from taskforge.generate.statement_formats import last_name
 from taskforge.generate.statement_gone import definitions, parse
 
-__all__ = ["Use", "relevant", "uses_in"]
+__all__ = ["Use", "literal_runs", "relevant", "uses_in"]
 
 _RAISES: Final = frozenset(
     {"raises", "warns", "assertRaises", "assertRaisesRegex", "assertWarns", "assertWarnsRegex", "deprecated_call"}
@@ -23,14 +23,15 @@ _REGEX: Final = frozenset({"assertRaisesRegex", "assertWarnsRegex"})
 class Use:
     """One thing that a test names."""
 
-    kind: Literal["import", "attribute", "keyword", "exception", "message", "text", "patched"]
+    kind: Literal["import", "attribute", "keyword", "exception", "message", "text", "piece", "shown", "patched"]
     what: str
     where: str
     """``path::qualname`` of the test, helper or fixture; the path alone at module level."""
     of: str = ""
-    """Import: the module. Keyword: the last name of what is called."""
+    """Import: the module. Keyword: the last name of what is called. Shown: the expression, a zero byte, and ``is`` or
+    ``holds``."""
     among: frozenset[str] = frozenset()
-    """Exception: the names in the block, or the call, that is to raise it."""
+    """Exception: the names in the block, or the call, that is to raise it. Shown: the names in the expression."""
 
 
 def relevant(path: str, source: bytes, required: Collection[str]) -> list[tuple[str, ast.AST]]:
@@ -155,10 +156,10 @@ def _texts(node: ast.expr) -> Iterator[str]:
     escaped = isinstance(node, ast.Call) and last_name(node.func) == "escape"
     for it in ast.walk(node):
         if isinstance(it, ast.Constant) and isinstance(it.value, str):
-            yield from [it.value] if escaped else _pieces(it.value)
+            yield from [it.value] if escaped else literal_runs(it.value)
 
 
-def _pieces(regex: str) -> list[str]:
+def literal_runs(regex: str) -> list[str]:
     """The literal runs of a regular expression: what a text that it matches is sure to hold."""
     text = re.sub(r"\(\?[^)]*\)|\[[^\]]*\]|\{\d*,?\d*\}|\\[dDwWsSbBAZ]|(?<!\\)[.*+?^$|()]", "\0", regex)
     return [piece for run in text.split("\0") if len(piece := re.sub(r"\\(.)", r"\1", run)) >= 3]

@@ -269,7 +269,7 @@ def test_a_class_that_is_gone_is_told_with_bases_fields_and_methods() -> None:
     assert "### `Store.age`\n\n```python\n@property\ndef age(self):\n```\n\n```text\nSeconds since" in text
     assert "### `Store.put`" in text
     assert "_flush" not in text
-    assert "- `KeyError`, with the message `\N{HORIZONTAL ELLIPSIS} is reserved`" in text
+    assert "- `KeyError` in `put`, with the message `\N{HORIZONTAL ELLIPSIS} is reserved`" in text
 
 
 def test_a_method_whose_class_went_along_is_told_with_the_class() -> None:
@@ -325,7 +325,9 @@ def test_constants_are_told_and_private_helpers_only_where_somebody_needs_them()
     assert "## `_TABLE`" in text
     assert "It is a dict." in text
     assert "## `_now`" not in text
-    assert "_TABLE" not in described(TEST.replace(b", _TABLE", b"")).text
+    text = described(TEST.replace(b", _TABLE", b"")).text
+    assert "## `_TABLE`" not in text
+    assert "only what was removed used them: in `src/shop/store.py` `_TABLE`, `_now`." in text
 
 
 def test_what_tests_ask_for_and_nothing_says_is_told_and_recorded() -> None:
@@ -371,3 +373,22 @@ def test_a_statement_that_would_show_a_line_of_the_body_is_no_task() -> None:
         candidate = Candidate(mode="remove", symbols=(symbols["Store.put"],), units=("src/shop/store.py::Store",))
         describe(candidate, before, LEFT, removed={"k": b"By the project's own tests"})
     assert caught.value.reason == "statement_tells"
+
+
+@pytest.mark.parametrize(
+    ("reason", "shown"),
+    [
+        ("the mode is stub", "A function in `p/m.py`, line 4.\n"),
+        ("t/test_a.py imports it and holds tests that do not enter it",
+         "Its head is still there: `t/test_a.py` imports it, and has tests that run without this code.\n"),
+        ("m.py:3 uses C as a base class while it is imported",
+         "Its head is still there: m.py:3 uses C as a base class while it is imported.\n"),
+    ],
+)  # fmt: skip
+def test_why_a_head_stays_is_told_in_plain_words(reason: str, shown: str) -> None:
+    candidate = Candidate(symbols=(symbol("first"),))
+    removal = remove(TREE, candidate, PYTHON)
+    text = describe(
+        candidate, TREE, removal.tree, removed=removal.removed, why_stub={"p/m.py::first": reason}
+    ).text
+    assert shown in text
