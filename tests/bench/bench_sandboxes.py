@@ -34,6 +34,7 @@ from taskforge.generate.seal import git_workspace
 from taskforge.grade import Grader
 from taskforge.grade.grading import reference_of
 from taskforge.sandbox import BACKENDS, Backend, backend
+from taskforge.sandbox.payload import variables_of
 from taskforge.sandbox.pool import Pool
 from taskforge.settings import Settings
 
@@ -76,7 +77,9 @@ def plain(grader: Grader, image: str) -> Callable[[], float]:
     tests = grader.bundle.tests
     files = list(dict.fromkeys(tests.files[name] for name in (*tests.fail_to_pass, *tests.graded)))
     script = "cd /workspace && git apply - && exec /env/bin/python -m pytest -q -p no:cacheprovider " + " ".join(files)
-    argv = ["docker", "run", "--rm", "-i", "--network", "none", "--entrypoint", "/bin/sh", image, "-c", script]
+    # What the environment says in a sandbox, an image of one's own would say by ENV.
+    told = [word for name, value in variables_of(grader.spec).items() for word in ("--env", f"{name}={value}")]
+    argv = ["docker", "run", "--rm", "-i", "--network", "none", *told, "--entrypoint", "/bin/sh", image, "-c", script]
 
     def once() -> float:
         began = time.perf_counter()

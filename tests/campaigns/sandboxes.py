@@ -19,8 +19,8 @@ from tests.campaigns import reporting
 
 #: Source, tasks wanted, rounds of the benchmark, grades of the stream.
 SOURCES: tuple[tuple[str, int, int, int], ...] = (
-    ("pypi:h11==0.16.0", 20, 9, 60),
-    ("pypi:glom==25.12.0", 10, 7, 40),
+    ("pypi:h11==0.16.0", 20, 7, 40),
+    ("pypi:glom==25.12.0", 10, 5, 20),
 )
 SANDBOXES = ("bubblewrap", "docker")
 
