@@ -205,7 +205,7 @@ def _task(told: Sequence[Gone], after: Tree) -> str:
         which = "what is described below" if not stubs else "the rest of what is described below"
         parts.append(
             f"The definitions of {which} have been removed from {_listed([it.path for it in whole])}, with what existed"
-            " only for them: imports, re-exports, entries of `__all__`, private helpers (listed at the end). How the"
+            " only for them: imports, re-exports, entries of `__all__`, private helpers (the end lists any). How the"
             " code is divided into private parts is up to you; every name told here has to be there again, at the place"
             " told."
         )
