@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -232,9 +233,20 @@ def test_an_interpreter_killed_while_it_warms_is_no_broken_environment(
     with Pool(bubblewrap, size=0) as pool:
         grader = Grader(evaluate_bundle, calc_environment, pool)
         with bubblewrap.start(grader.spec) as sandbox:
-            threading.Timer(0.15, lambda: os.kill(deepest(), signal.SIGKILL)).start()
+            supervisor = deepest()
+
+            def strike() -> None:
+                # As soon as it is there: it takes some tenths of a second to import pytest.
+                deadline = time.monotonic() + 20
+                while (found := deepest()) == supervisor and time.monotonic() < deadline:
+                    continue
+                os.kill(found, signal.SIGKILL)
+
+            striker = threading.Thread(target=strike)
+            striker.start()
             with pytest.raises(SandboxFault) as caught:
                 sandbox.warm()
+            striker.join()
         assert (caught.value.kind, caught.value.retryable) == ("sandbox_lost", True)
         assert grader.grade(reference_of(evaluate_bundle)).resolved
 
