@@ -197,6 +197,7 @@ def deepest() -> int:
     level = [os.getpid()]
     while below := [child for parent in level for child in children.get(parent, ())]:
         level = below
+    assert level != [os.getpid()], "no sandbox runs"
     return level[-1]
 
 
