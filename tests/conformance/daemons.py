@@ -4,6 +4,7 @@ registry."""
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shutil
 import signal
@@ -62,10 +63,12 @@ def daemon(folder: Path, *args: str) -> Iterator[str]:
     folder.mkdir(parents=True, exist_ok=True)
     for stale in ("pid", "sock"):
         (folder / stale).unlink(missing_ok=True)
+    # A temporary folder's name may end in what no namespace may end in.
+    name = hashlib.sha256(str(folder).encode()).hexdigest()[:16]
     argv = [
         "dockerd", "--data-root", folder / "data", "--exec-root", folder / "exec", "-p", folder / "pid", "-H", address,
-        "--bridge", "none", "--iptables=false", "--containerd-namespace", f"taskforge-{folder.name}",
-        "--containerd-plugins-namespace", f"taskforge-plugins-{folder.name}", *args,
+        "--bridge", "none", "--iptables=false", "--containerd-namespace", f"taskforge-{name}",
+        "--containerd-plugins-namespace", f"taskforge-plugins-{name}", *args,
     ]  # fmt: skip
     with (folder / "log").open("ab") as log:
         process = subprocess.Popen(
