@@ -90,27 +90,6 @@ def assemble(
         metrics=_metrics(candidate, made, project),
         generator=__version__,
     )
-    plan = made.removal.plan
-    reports = {
-        "snapshot": snapshot.digest,
-        "removal": {
-            "symbols": [symbol.key for symbol in candidate.symbols],
-            "deleted": list(plan.deleted) if plan else [],
-            "joined": list(plan.joined) if plan else [],
-            "stubbed": dict(plan.stubbed) if plan else {},
-            "notes": list(plan.notes) if plan else [],
-            "dropped": list(sealed.dropped),
-        },
-        "validation": {
-            "causes": effect.causes,
-            "import_only": list(effect.import_only),
-            "left_out": list(effect.left_out),
-        },
-        "hiding": dict(made.hiding),
-        "statement": dict(made.statement.report),
-        # No seconds: made again of the same, a task has to be the same.
-        "trivial": {"tried": made.trivial["tried"]},
-    }
     return Bundle(
         card=card,
         statement=made.statement.text,
@@ -123,8 +102,33 @@ def assemble(
             {path: entry for path, entry in original.items() if path in free},
         ),
         removal_patch=patch_between(original, deleted),
-        reports=reports,
+        reports=_reports(candidate, made, snapshot),
     )
+
+
+def _reports(candidate: Candidate, made: Made, snapshot: Snapshot) -> dict[str, object]:
+    """How it was made, for the sealed half."""
+    plan = made.removal.plan
+    return {
+        "snapshot": snapshot.digest,
+        "removal": {
+            "symbols": [symbol.key for symbol in candidate.symbols],
+            "deleted": list(plan.deleted) if plan else [],
+            "joined": list(plan.joined) if plan else [],
+            "stubbed": dict(plan.stubbed) if plan else {},
+            "notes": list(plan.notes) if plan else [],
+            "dropped": list(made.sealed.dropped),
+        },
+        "validation": {
+            "causes": made.effect.causes,
+            "import_only": list(made.effect.import_only),
+            "left_out": list(made.effect.left_out),
+        },
+        "hiding": dict(made.hiding),
+        "statement": dict(made.statement.report),
+        # No seconds: made again of the same, a task has to be the same.
+        "trivial": {"tried": made.trivial["tried"]},
+    }
 
 
 def _feature(candidate: Candidate) -> tuple[str, ...]:

@@ -74,7 +74,6 @@ class Forge:
         with stages("remove"):
             removal = self._remove(candidate)
         self._refuse_early(candidate, removal, protected, stages)
-        shared = {"environment": self.environment, "pool": self.pool, "protected": protected, "limits": self.limits}
         with stages("validate"):
             effect = prove_effect(
                 candidate,
@@ -82,21 +81,12 @@ class Forge:
                 self.test_map,
                 imports=self.imports,
                 stage=lambda _name, cpu: stages.add("validate", cpu=cpu),
-                **shared,  # type: ignore[arg-type]
+                environment=self.environment,
+                pool=self.pool,
+                protected=protected,
+                limits=self.limits,
             )
-        with stages("trivial"):
-            trivial = refuse_trivial(
-                candidate,
-                self.snapshot.tree,
-                removal.tree,
-                effect.fail_to_pass,
-                self.test_map,
-                language=self.language,
-                **shared,  # type: ignore[arg-type]
-            )
-        cpu = trivial["cpu_seconds"]
-        assert isinstance(cpu, float)
-        stages.add("trivial", cpu=cpu)
+        trivial = self._try_trivial(candidate, removal, effect, protected, stages)
         with stages("seal"):
             sealed, hiding = self._seal(removal, effect, protected, stages)
         with stages("statement"):
@@ -160,6 +150,27 @@ class Forge:
         with stages("leaks"):
             product = {path: it.data for path, it in removal.tree.items() if not is_protected(path, protected)}
             _refuse_leak(search(removal.removed, product))
+
+    def _try_trivial(
+        self, candidate: Candidate, removal: Removal, effect: Effect, protected: tuple[str, ...], stages: Stages
+    ) -> Mapping[str, object]:
+        with stages("trivial"):
+            tried = refuse_trivial(
+                candidate,
+                self.snapshot.tree,
+                removal.tree,
+                effect.fail_to_pass,
+                self.test_map,
+                language=self.language,
+                environment=self.environment,
+                pool=self.pool,
+                protected=protected,
+                limits=self.limits,
+            )
+        cpu = tried["cpu_seconds"]
+        assert isinstance(cpu, float)
+        stages.add("trivial", cpu=cpu)
+        return tried
 
     def _seal(
         self, removal: Removal, effect: Effect, protected: tuple[str, ...], stages: Stages

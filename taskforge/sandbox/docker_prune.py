@@ -166,22 +166,20 @@ def prune(images: Images, budget: int, *, dry_run: bool = False) -> Pruned:
     before = taken(left)
     removed: list[Stay] = []
     kept: list[tuple[Stay, str]] = []
+
+    def drop(one: Stay) -> None:
+        if why := one.kept or ("" if dry_run else _remove(images, one)):
+            kept.append((one, why))
+        else:
+            left.remove(one)
+            removed.append(one)
+
     for one in [one for one in left if one.kind == "environment"]:
         if taken(left) <= budget:
             break
-        why = one.kept or ("" if dry_run else _remove(images, one))
-        if why:
-            kept.append((one, why))
-        else:
-            left.remove(one)
-            removed.append(one)
+        drop(one)
     for one in _bare(left) if before > budget else ():
-        why = one.kept or ("" if dry_run else _remove(images, one))
-        if why:
-            kept.append((one, why))
-        else:
-            left.remove(one)
-            removed.append(one)
+        drop(one)
     return Pruned(before=before, after=taken(left), removed=tuple(removed), kept=tuple(kept))
 
 
