@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from taskforge.errors import SandboxFault
+from taskforge.sandbox.docker_use import is_locked
 
 __all__ = ["FORWARD", "INSTALLATION", "KIND", "OWNER", "Daemon", "faults"]
 
@@ -221,17 +222,7 @@ class Daemon:
             return False
         if self._owner is not None and owner == self._owner[0]:
             return True
-        try:
-            lock = os.open(self.folder / "owners" / owner, os.O_WRONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return False
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(lock)
-        return False
+        return is_locked(self.folder / "owners" / owner)
 
     def remove(self, container: str) -> None:
         """Kill and remove a container, and return when it is gone. One that is gone already is no error.

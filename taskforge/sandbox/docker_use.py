@@ -7,7 +7,7 @@ import os
 import threading
 from pathlib import Path
 
-__all__ = ["Use"]
+__all__ = ["Use", "is_locked"]
 
 
 class Use:
@@ -38,17 +38,7 @@ class Use:
 
     def leased(self, image: str) -> bool:
         """Whether some process of this host uses it, this one included."""
-        try:
-            tried = os.open(self._file(image), os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return False
-        try:
-            fcntl.flock(tried, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(tried)
-        return False
+        return is_locked(self._file(image))
 
     def last(self, image: str) -> float | None:
         """Seconds since the epoch; None when this host never used it."""
@@ -59,3 +49,18 @@ class Use:
 
     def _file(self, image: str) -> Path:
         return self.folder / image.removeprefix("sha256:")
+
+
+def is_locked(path: Path) -> bool:
+    """Whether some process holds a lock on a file; one that is missing is held by nobody."""
+    try:
+        tried = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(tried, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(tried)
+    return False

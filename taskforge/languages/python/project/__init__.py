@@ -35,6 +35,7 @@ class PythonProject:
         self.units: Mapping[str, Unit] = MappingProxyType(make_units(graph, nodes, runner))
         self.skipped: Mapping[str, str] = MappingProxyType(skipped)
         self._planner = Planner(files, graph, nodes, runner)
+        self._needed: dict[str, frozenset[str]] = {}
         self._pruner = Pruner(graph, nodes, skipped)
 
     def plan(
@@ -55,4 +56,7 @@ class PythonProject:
         return self._pruner.prune(path, names, also)
 
     def top_level_imports(self, path: str) -> frozenset[str]:
-        return self._pruner.top_level_imports(path)
+        # Asked of every test file for every candidate.
+        if path not in self._needed:
+            self._needed[path] = self._pruner.top_level_imports(path)
+        return self._needed[path]
