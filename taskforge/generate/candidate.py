@@ -20,7 +20,7 @@ from taskforge.generate.statement import Statement, describe
 from taskforge.generate.statement_llm import Author
 from taskforge.generate.trivial import refuse_trivial
 from taskforge.generate.validate import Effect, prove, prove_effect
-from taskforge.generate.validate_collection import pins
+from taskforge.generate.validate_collection import Pins
 from taskforge.generate.validate_imports import Imports
 from taskforge.generate.validate_visible import seal_proven
 from taskforge.languages import Language, Project
@@ -60,6 +60,20 @@ class Forge:
         """Keys of functions that were seen to run while modules were imported."""
         functions = self.test_map.functions
         return frozenset(f"{functions[it][0]}::{functions[it][1]}" for it in self.test_map.unattributed)
+
+    @cached_property
+    def pins(self) -> Pins:
+        return Pins(self.project, self.test_map)
+
+    def stays(self, candidate: Candidate) -> bool:
+        """Whether all of a removal would stay as stubs: mode ``stub`` makes that task."""
+        if candidate.mode == "stub" or not self.pins.of(candidate.tests).keys() & set(candidate.units):
+            return False
+        try:
+            self._remove(candidate)
+        except TaskRejected as rejection:
+            return rejection.reason == "only_stubs"
+        return False
 
     def make(self, candidate: Candidate, stages: Stages) -> Bundle:
         """A task, proven.
@@ -127,7 +141,7 @@ class Forge:
             candidate,
             self.language,
             project=self.project,
-            pinned={} if candidate.mode == "stub" else pins(self.project, self.test_map, candidate.tests),
+            pinned={} if candidate.mode == "stub" else self.pins.of(candidate.tests),
             running=self.running,
             keep_docstrings=self.options.keep_docstrings,
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -114,26 +114,14 @@ class _Run:
         self.watch.stage("select")
         with self.stages("select"):
             sources = {path: entry.data for path, entry in snapshot.tree.items()}
-            near = siblings(units, sources)
+            forge = self._forge(snapshot, known, pool, siblings(units, sources))
             selection = select(
-                units, test_map, self.options.wanted, near=near, asserting=asserting(snapshot.tree, test_map)
-            )
+                units, test_map, self.options.wanted,
+                near=forge.near, stays=forge.stays, asserting=asserting(snapshot.tree, test_map),
+            )  # fmt: skip
         self.watch.log(
             f"{selection.considered} functions and classes, {len(selection.candidates)} candidates,"
             f" {len(test_map.stable_ids)} of {len(test_map.tests)} tests stable"
-        )
-        forge = Forge(
-            snapshot=snapshot,
-            test_map=test_map,
-            project=known.project,
-            language=self.language,
-            environment=environment,
-            pool=pool,
-            limits=self.limits,
-            options=self.options,
-            imports=known.imports,
-            near=near,
-            author=Author(Endpoint.of(self.settings)) if self.options.statement == "llm" else None,
         )
         self.corpus.write_recipe(known.recipe, environment_files(known.recipe, environment, snapshot.tree))
         write_pin(self.corpus, environment)
@@ -167,6 +155,21 @@ class _Run:
         write_bytes(folder / f"{snapshot.label}.json", json_bytes(report.model_dump(mode="json")))
         self.corpus.update_counts()
         return report
+
+    def _forge(self, snapshot: Snapshot, known: Prepared, pool: Pool, near: Mapping[str, Sequence[str]]) -> Forge:
+        return Forge(
+            snapshot=snapshot,
+            test_map=known.test_map,
+            project=known.project,
+            language=self.language,
+            environment=known.environment,
+            pool=pool,
+            limits=self.limits,
+            options=self.options,
+            imports=known.imports,
+            near=near,
+            author=Author(Endpoint.of(self.settings)) if self.options.statement == "llm" else None,
+        )
 
     # -- candidates -------------------------------------------------------------------------------------------------
 

@@ -81,6 +81,7 @@ def select(
     wanted: Wanted,
     *,
     near: Mapping[str, Sequence[str]] | None = None,
+    stays: Callable[[Candidate], bool] = lambda _candidate: False,
     asserting: Callable[[str], bool] = lambda _test: True,
 ) -> Selection:
     """Choose features that stable tests enter and that are more than a line.
@@ -93,6 +94,7 @@ def select(
         units: of the project, by key.
         test_map: of the same snapshot. A function is found in it by path, qualified name and first line.
         near: key -> keys of its near-copies, which join a removal.
+        stays: whether all of a removal would stay as stubs, for what tests that do not enter it import.
         asserting: whether a test checks anything in its own body, by id.
     """
     entered = _Entered(test_map)
@@ -100,7 +102,7 @@ def select(
     eligible: dict[Mode, list[Candidate]] = {}
     ordered_units = sorted(units.values(), key=lambda unit: (unit.path, unit.line, unit.qualname))
     good = {unit.key: unit for unit in ordered_units if unit.kind != "constant"}
-    chooser = _Chooser(good, entered, wanted, near or {}, passed_over)
+    chooser = _Chooser(good, entered, wanted, near or {}, stays, passed_over)
     for mode in wanted.modes:
         found = list(chooser.candidates(mode))
         eligible[mode] = _of_difficulty(found, units, wanted, passed_over)
@@ -129,10 +131,14 @@ class _Chooser:
         entered: _Entered,
         wanted: Wanted,
         near: Mapping[str, Sequence[str]],
+        stays: Callable[[Candidate], bool],
         passed_over: Counter[str],
     ) -> None:
         self.units, self.entered, self.wanted = units, entered, wanted
-        self.near, self.passed_over = near, passed_over
+        self.near, self.stays, self.passed_over = near, stays, passed_over
+        self._near_of: dict[str, list[str]] = defaultdict(list)
+        for key in near:
+            self._near_of[key.partition("::")[0]].append(key)
 
     def candidates(self, mode: Mode) -> Iterator[Candidate]:
         if mode == "module":
@@ -143,10 +149,15 @@ class _Chooser:
             for unit in self.units.values():
                 if mode == "stub" and unit.kind not in _GROUPS:
                     continue
-                if reason := self._reason(unit, mode):
+                candidate = None
+                if not (reason := self._reason(unit, mode)):
+                    candidate = self._of([unit, *self._copies([unit])], mode)
+                    # All that could be done is what mode stub does.
+                    reason = "needed_at_import" if mode == "remove" and self.stays(candidate) else ""
+                if candidate is None or reason:
                     self.passed_over[reason] += 1
                 else:
-                    yield self._single(unit, mode)
+                    yield candidate
 
     def _reason(self, unit: Unit, mode: Mode) -> str:
         if unit.lines < self.wanted.min_lines or sum(symbol.statements for symbol in unit.symbols) < 2:
@@ -158,7 +169,6 @@ class _Chooser:
         if self.entered.at_import(unit.symbols):
             return "runs_at_import"
         if mode == "remove" and unit.at_import:
-            # All that could be done is what mode stub does.
             return "needed_at_import"
         tests = self.entered.tests(unit.symbols)
         return self._by_tests(tests)
@@ -168,13 +178,25 @@ class _Chooser:
             return "no_test_enters"
         return "too_central" if len(tests) > TOO_CENTRAL * max(10, len(self.entered.order)) else ""
 
-    def _single(self, unit: Unit, mode: Mode) -> Candidate:
-        near = [self.units[key] for key in self.near.get(unit.key, ()) if key in self.units]
-        join = [other for other in near if not self.entered.at_import(other.symbols)]
-        if len(near) > MAX_SIBLINGS or len(join) < len(near):
-            # Not to be hidden with it: the task says so, and the search for leaks has the last word.
-            join = []
-        return self._of([unit, *join], mode)
+    def _copies(self, chosen: Sequence[Unit], path: str = "") -> list[Unit]:
+        """Near-copies of ``chosen`` that have to go with it, from elsewhere than the file ``path``.
+
+        None where they are many or run at import: the task then says so, and the search for leaks has the last word.
+        """
+        inside = {unit.key for unit in chosen}
+        whole = {f"{key}." for key in inside if self.units[key].kind == "class"}
+
+        def is_in(key: str) -> bool:
+            return key in inside or (bool(path) and key.startswith(f"{path}::")) or any(map(key.startswith, whole))
+
+        found: dict[str, Unit] = {}
+        paths = dict.fromkeys(it.path for it in chosen)
+        for key in [key for place in paths for key in self._near_of.get(place, ()) if is_in(key)]:
+            near = [it for it in self.near[key] if it in self.units and not is_in(it)]
+            if len(near) > MAX_SIBLINGS or any(self.entered.at_import(self.units[it].symbols) for it in near):
+                return []
+            found.update((it, self.units[it]) for it in near)
+        return list(found.values()) if len(found) <= MAX_SIBLINGS * len(chosen) else []
 
     def _of(self, units: Sequence[Unit], mode: Mode, files: tuple[str, ...] = ()) -> Candidate:
         symbols = tuple(symbol for unit in units for symbol in unit.symbols)
@@ -203,7 +225,8 @@ class _Chooser:
             elif reason := self._by_tests(self.entered.tests(symbols)):
                 self.passed_over[reason] += 1
             else:
-                yield self._of([unit for unit in outer if unit.symbols], "module", (path,))
+                own = [unit for unit in outer if unit.symbols]
+                yield self._of([*own, *self._copies(own, path)], "module", (path,))
 
     def _clusters(self) -> Iterator[Candidate]:
         fit = {}
@@ -213,7 +236,8 @@ class _Chooser:
                 continue
             fit[key] = tests
         for keys in clusters(self.units, fit, self.wanted.cluster, seed=self.wanted.seed):
-            yield self._of([self.units[key] for key in keys], "cluster")
+            chosen = [self.units[key] for key in keys]
+            yield self._of([*chosen, *self._copies(chosen)], "cluster")
 
 
 def _of_difficulty(

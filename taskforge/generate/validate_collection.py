@@ -11,24 +11,31 @@ from taskforge.languages import Project
 from taskforge.model import Candidate, TestMap
 from taskforge.sandbox import RunResult, TestReport
 
-__all__ = ["broken_collection", "import_only", "pins", "removed_names"]
+__all__ = ["Pins", "broken_collection", "import_only", "removed_names"]
 
 _NAMING = frozenset({"AttributeError", "ImportError", "ModuleNotFoundError", "NameError"})
 
 
-def pins(project: Project, test_map: TestMap, feature_tests: Collection[str]) -> dict[str, str]:
-    """Unit key -> why it has to stay as a stub: a test module needs it to be imported, and holds other tests.
+class Pins:
+    """What has to stay as a stub, since test modules that hold other tests need it to be imported."""
 
-    For :meth:`~taskforge.languages.Project.plan`. Keys of units outside of the feature are among them: something that
-    would go along with it may be one.
-    """
-    feature = set(feature_tests)
-    staying = dict.fromkeys(record.file for record in test_map.tests if record.stable and record.id not in feature)
-    found: dict[str, str] = {}
-    for path in staying:
-        for key in sorted(project.top_level_imports(path)):
-            found.setdefault(key, f"{path} imports it and holds tests that do not enter it")
-    return found
+    def __init__(self, project: Project, test_map: TestMap) -> None:
+        self._project = project
+        self._held = Counter(record.file for record in test_map.tests if record.stable)
+        self._file = {record.id: record.file for record in test_map.tests if record.stable}
+
+    def of(self, feature_tests: Collection[str]) -> dict[str, str]:
+        """Unit key -> why it has to stay; for :meth:`~taskforge.languages.Project.plan`.
+
+        Keys of units outside of the feature are among them: something that would go along with it may be one.
+        """
+        going = Counter(self._file[name] for name in set(feature_tests) if name in self._file)
+        found: dict[str, str] = {}
+        for path, held in self._held.items():
+            if going[path] < held:
+                for key in sorted(self._project.top_level_imports(path)):
+                    found.setdefault(key, f"{path} imports it and holds tests that do not enter it")
+        return found
 
 
 def broken_collection(

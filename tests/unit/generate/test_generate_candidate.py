@@ -41,6 +41,16 @@ def test_a_method_that_is_gone_takes_its_line_and_comes_back(calc_forge: Forge) 
     assert "`Stack.pop`" in bundle.statement
 
 
+def test_what_other_tests_import_is_passed_over_as_a_removal(calc_forge: Forge) -> None:
+    found = select(calc_forge.project.units, calc_forge.test_map, Wanted(modes=("remove",)))
+    pinned = next(it for it in found.candidates if it.name == "mean")
+    assert calc_forge.stays(pinned)
+    assert not calc_forge.stays(pinned.model_copy(update={"mode": "stub"}))
+    told = select(calc_forge.project.units, calc_forge.test_map, Wanted(modes=("remove",)), stays=calc_forge.stays)
+    assert "mean" not in {it.name for it in told.candidates}
+    assert told.passed_over["needed_at_import"] > found.passed_over.get("needed_at_import", 0)
+
+
 @pytest.mark.parametrize("moved", [True, False])
 def test_docstrings_stay_or_move_to_the_statement(calc_forge: Forge, moved: bool) -> None:
     forge = replace(calc_forge, options=Options(reference_runs=1, keep_docstrings=not moved))

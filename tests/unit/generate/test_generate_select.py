@@ -8,7 +8,7 @@ from taskforge.generate.asserts import asserting
 from taskforge.generate.cluster import Sizes
 from taskforge.generate.select import Selection, Wanted, select
 from taskforge.languages import language
-from taskforge.model import Entry, TestMap, TestRecord, Tree, Unit
+from taskforge.model import Candidate, Entry, TestMap, TestRecord, Tree, Unit
 
 BODY = b"    x = a\n    return x\n"
 LONG = b"    x = a\n    if x > 2:\n        x += 1\n    while x < 9:\n        x += 2\n    return x\n"
@@ -122,6 +122,42 @@ def test_near_copies_join_where_they_are_few() -> None:
     assert of({"a.py::one": ("a.py::early",)})["a.py::one"] == ("a.py::one",)
     many = ("a.py::two", "b.py::C.m", "c.py::lonely", "d.py::held")
     assert of({"a.py::one": many})["a.py::one"] == ("a.py::one",)
+
+
+def test_near_copies_join_classes_modules_and_clusters() -> None:
+    files = {
+        "p.py": b"from q import lex\ndef parse(a):\n    t = lex(a)\n" + LONG,
+        "q.py": b"def lex(a):\n" + LONG + b"class K:\n    def m(self, a):\n        x = a\n        return x\n",
+        "r.py": b"def other(a):\n" + LONG + b"def third(a):\n" + LONG + b"def early(a):\n" + BODY,
+    }
+    found = units(files)
+    tests = a_map(found, {"t1": ("parse", "lex"), "t2": ("parse", "lex"), "t3": ("other",), "t4": ("K.m",)}, ("early",))
+
+    def of(near: dict[str, tuple[str, ...]], mode: str) -> dict[str, tuple[str, ...]]:
+        wanted = Wanted(modes=(mode,), cluster=Sizes(min_lines=10))  # type: ignore[arg-type]
+        chosen = select(found, tests, wanted, near=near).candidates
+        return {candidate.units[0].partition("::")[2]: candidate.units[1:] for candidate in chosen}
+
+    near = {"p.py::parse": ("r.py::other", "q.py::lex"), "q.py::lex": ("r.py::third",), "q.py::K.m": ("r.py::other",)}
+    assert of(near, "cluster")["parse"] == ("q.py::lex", "r.py::other", "r.py::third")
+    assert of(near, "module")["lex"] == ("q.py::K", "r.py::third", "r.py::other")
+    assert of(near, "remove")["K"] == ("r.py::other",)
+    # All or none: of a twin that cannot go the answer is left.
+    near["q.py::lex"] = ("r.py::early",)
+    assert of(near, "cluster")["parse"] == ("q.py::lex",)
+
+
+def test_a_removal_that_would_all_stay_as_stubs_is_no_task_of_its_own() -> None:
+    found = units()
+    tests = a_map(found, TESTS, ("early", "deco"))
+
+    def stays(candidate: Candidate) -> bool:
+        return candidate.units == ("a.py::one",)
+
+    for mode, expected in (("stub", {}), ("remove", {"needed_at_import": 1})):
+        selection = select(found, tests, Wanted(modes=(mode,)), stays=stays)  # type: ignore[arg-type]
+        assert selection.passed_over.get("needed_at_import", 0) == sum(expected.values())
+        assert ("a.py::one" in {it.units[0] for it in selection.candidates}) is (mode == "stub")
 
 
 def test_difficulty_and_a_cap_for_each_module() -> None:

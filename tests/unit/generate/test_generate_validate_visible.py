@@ -12,7 +12,7 @@ from taskforge.errors import TaskRejected
 from taskforge.generate.acquire import Snapshot
 from taskforge.generate.protect import is_protected
 from taskforge.generate.validate import Effect, prove_effect
-from taskforge.generate.validate_collection import pins
+from taskforge.generate.validate_collection import Pins
 from taskforge.generate.validate_visible import Visible, seal_proven
 from taskforge.languages import Project, language
 from taskforge.model import Candidate, Entry, TestMap, Tree
@@ -187,9 +187,9 @@ def test_a_module_with_other_tests_may_not_break_and_pins_what_it_needs(bench: B
         bench.effect(candidate, {"shop/prices.py": data})
     assert caught.value.reason == "collection_breaks"
     assert UNIT in caught.value.message
-    pinned = pins(bench.project, bench.test_map, candidate.tests)
+    pinned = Pins(bench.project, bench.test_map).of(candidate.tests)
     assert UNIT in pinned["shop/prices.py::discount"]
     # Nobody imports `first` by its name: it needs no stub.
     assert "shop/prices.py::first" not in pinned
     everything = [it.id for it in bench.test_map.tests]
-    assert pins(bench.project, bench.test_map, everything) == {}
+    assert Pins(bench.project, bench.test_map).of(everything) == {}
